@@ -20,7 +20,7 @@ int main(void) {
     if (bt_profile_stop(profile, "profile.json", &text) != BT_OK) return give_up();
     if (bt_trace_page("profile.json", "profile.html") != BT_OK) return give_up();
     for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-        if (strstr(line, "matmul") || strstr(line, "->")) puts(line);
+        if (strstr(line, "bt_matmul") || strstr(line, "->")) puts(line);
     bt_free(text);
     return EXIT_SUCCESS;
 }

@@ -396,6 +396,37 @@ static void test_trace_of_what_does_not_record(void **state) {
     assert_says("/no/folder/t.json cannot be written");
 }
 
+/* --- simulation ----------------------------------------------------------------------------------------------------- */
+
+static void test_simulate(void **state) {
+    const char *before = inside(state, "");
+    assert_int_equal(run(before, "simulate --devices h200*4 -o page.html -- " EXAMPLE), 0);
+    assert_says("shape=(2, 2)"); /* of the program itself */
+    assert_says("step");
+    assert_says("GPU:2 ");
+    assert_says("MOST MEMORY");
+    assert_says("wrote page.html");
+    assert_int_equal(run(inside(state, "grep -q GPU:3 page.html;"), "simulate --devices sim:a100*4 --json -- " EXAMPLE),
+                     0);
+    assert_says("\"clock\": \"virtual\"");
+    assert_says("\"utilization\": ");
+    assert_int_equal(run(before, "simulate --no-data -- " EXAMPLE), 0);
+    assert_says("The host was given zeros");
+    assert_says("bt_print at manual_replication.c:");
+    assert_int_equal(run(before, "simulate -- sh -c 'exit 5'"), 5);
+    assert_says("reported nothing");
+    assert_int_equal(run(before, "simulate -- true"), 1);
+    assert_int_equal(run(before, "simulate -- /no/such/program"), 1);
+    assert_says("/no/such/program: No such file");
+    assert_int_equal(run(before, "simulate --devices h200,a100 -- true"), 2);
+    assert_int_equal(run(before, "simulate -o a,b.html -- true"), 2);
+    assert_int_equal(run(before, "simulate --nonsense -- true"), 2);
+    assert_int_equal(run(before, "simulate true"), 2);
+    assert_says("give a program");
+    assert_int_equal(run(before, "simulate --devices h100*4 -- " EXAMPLE), 2);
+    assert_says("sim:h100*4");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_help),
@@ -414,6 +445,7 @@ int main(void) {
         cmocka_unit_test(test_fit),
         cmocka_unit_test_setup_teardown(test_trace, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_trace_of_what_does_not_record, enter_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_simulate, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_quiet_elsewhere, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_in_a_folder_that_cannot_be_written, enter_folder, remove_folder),

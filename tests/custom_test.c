@@ -430,11 +430,35 @@ static void logs_know_its_name(void **state) {
     }
 }
 
+/* --- what is not written ------------------------------------------------------------------------------------------------ */
+
+static bt_status writes_nothing(const bt_elements *inputs, int count, const bt_elements *output,
+                                const bt_custom_args *args) {
+    (void)inputs, (void)count, (void)output, (void)args;
+    return BT_OK;
+}
+static bt_status like_the_input(const bt_elements *inputs, int count, bt_elements *output, const bt_custom_args *args) {
+    (void)args;
+    *output = (bt_elements){.dtype = inputs[0].dtype, .shape = inputs[0].shape};
+    return count == 1 ? BT_OK : BT_INVALID_ARGUMENT;
+}
+
+static void unwritten_memory_is_filled(void **state) {
+    fresh("devices=sim:gpu*1,default_device=cpu:0,memory_fill=on");
+    BT_SCOPE {
+        bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "nothing", .run = writes_nothing, .shape = like_the_input));
+        bt_array *x = bt_ones(BT_F32, 4);
+        READS(bt_isnan(bt_custom_call(op, &x, 1, NULL, 0)), 1, 1, 1, 1);
+        READS(bt_add(x, bt_num(1)), 2, 2, 2, 2);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(on_the_cpu),
         cmocka_unit_test(on_a_device),
         cmocka_unit_test(impure_calls_are_apart),
+        cmocka_unit_test(unwritten_memory_is_filled),
         cmocka_unit_test(bools_on_both),
         cmocka_unit_test(in_functions_of_both),
         cmocka_unit_test(a_call_asks_for_the_shape_again),

@@ -2,6 +2,7 @@
 // timeout: 600
 /* Settings of memory bind, limits hold, counters are right, temporaries are used again: on each kind of device. */
 #include <pthread.h>
+#include <unistd.h>
 
 #include "memory_kinds.h"
 
@@ -255,6 +256,26 @@ static void scratch_comes_from_what_was_used(void **state) {
     }
 }
 
+/* --- work that nobody waits for ------------------------------------------------------------------------------------------ */
+
+/* Its arrays are released while it is in flight: their memory comes back when it is complete. */
+static void memory_of_work_that_nobody_waits_for_comes_back(void **state) {
+    setenv("BERTH_FAKE_PROGRESS", "on", 1);
+    begin(state, "");
+    size_t before = used_on(one);
+    for (int i = 0; i < 3; i++) {
+        BT_SCOPE {
+            bt_array *x = bt_normal(bt_key(i), BT_F32, ELEMENTS), *both[] = {bt_exp(x), bt_sum(x, BT_ALL, false)};
+            OK(bt_eval_all(both, 2));
+        }
+        for (int ms = 0; used_on(one) != before; ms++) {
+            if (ms == 10000) fail_msg("%zu bytes are in use after 10 s, %zu before", used_on(one), before);
+            usleep(1000);
+        }
+    }
+    unsetenv("BERTH_FAKE_PROGRESS");
+}
+
 /* --- trims beside work ------------------------------------------------------------------------------------------------ */
 
 static void *trim_and_ask(void *asked) {
@@ -307,6 +328,7 @@ int main(void) {
         CASE(wide_graphs_free_what_is_read),
         CASE(small_arrays_leave_room_for_large_ones),
         CASE(scratch_comes_from_what_was_used),
+        CASE(memory_of_work_that_nobody_waits_for_comes_back),
         CASE(trims_go_beside_work),
     };
     return run_on_each_kind(each, COUNT(each));

@@ -2,7 +2,8 @@
  *
  * An array is a value: it never changes. Operations record what to do and return at once. Work starts when an array is
  * read, when bt_eval is called, or when much has been recorded (flags `flush_nodes`, `flush_bytes`), and runs
- * asynchronously.
+ * asynchronously. A call that starts work waits while earlier work keeps more of a device's memory than the flag
+ * `ahead_bytes` says, in results that nobody holds, temporaries and replaced values of variables.
  *
  * Ownership. Every function that returns a `bt_array *` gives it to the calling thread's innermost scope (BT_SCOPE),
  * which releases it when it ends. Outside of any scope an array belongs to the thread's outermost scope, which ends

@@ -65,10 +65,11 @@ BT_API void bti_replica_end(bti_replica_guard *guard);
  * For training steps written by hand. */
 #define BT_REPLICA(which, index) BTI_BLOCK(replica, bti_replica_begin(which, index))
 
-/* Replaces each of arrays[] (one per replica, of equal shapes) by their sum, on its own device. Does not wait. If all
- * devices have one driver that can sum over devices (cuda with NCCL, say), the sum is submitted to it at once (flag
- * `collectives`); otherwise a sum on the first device and copies of it are recorded. The driver decides the order of
- * the sum; all replicas get the same bits. */
+/* Replaces each of arrays[] (one per replica, of equal shapes) by their sum, on its own device. It is only recorded, and
+ * may be part of a function. If all devices have one driver that can sum over devices (cuda with NCCL, say; flag
+ * `collectives`), it is one operation of all of them, which starts when its parts are there and runs beside other work of the
+ * devices; small ones go out together. Otherwise it is a sum on the first device and copies of it. The driver decides
+ * the order of the sum; all replicas get the same bits. */
 BT_API void bt_all_reduce(bt_strategy *strategy, bt_array **arrays);
 #define bt_all_reduce(...) BTI_AT_VOID(bt_all_reduce(__VA_ARGS__))
 

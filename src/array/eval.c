@@ -3,18 +3,18 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "array/graph.h"
+#include "array/claim.h"
 #include "array/plan_log.h"
 #include "array/step.h"
 #include "base/flags.h"
 #include "base/guest.h"
 #include "base/trace.h"
-#include "compile/mark.h"
 #include "exec/exec.h"
 #include "exec/host.h"
 
 typedef struct recorded {
     uint64_t nodes, bytes;    /* since the last evaluation */
+    uint64_t call;            /* the last node's, by bti_public_calls */
     BTI_VEC(bti_node *) sets; /* retained */
     bool flushing;
 } recorded;
@@ -27,18 +27,28 @@ static void fail_node(bti_node *node, bti_error *error) {
     atomic_store(&node->state, BTI_FAILED);
 }
 
+static bti_error *failed_input(const bti_node *node) {
+    int count = node->input_count;
+    for (int k = 0; k < count; k++)
+        if (atomic_load(&node->inputs[k]->state) == BTI_FAILED) return node->inputs[k]->error;
+    return NULL;
+}
+
 /* What depends on a failed node fails with its cause and is taken out. */
-static void drop_failed(bti_nodes *order) {
-    size_t kept = 0;
-    for (size_t i = 0; i < order->count; i++) {
+static void drop_failed(bti_order *order) {
+    size_t first = 0;
+    while (first < order->count && !failed_input(order->items[first])) first++;
+    size_t kept = first;
+    for (size_t i = first; i < order->count; i++) {
         bti_node *node = order->items[i];
-        bti_error *cause = NULL;
-        for (int k = 0; k < node->input_count && !cause; k++)
-            if (atomic_load(&node->inputs[k]->state) == BTI_FAILED) cause = node->inputs[k]->error;
-        if (cause)
+        bti_error *cause = failed_input(node);
+        if (cause) {
             fail_node(node, cause);
-        else
-            order->items[kept++] = node;
+            atomic_store(&node->claim, 0);
+            continue;
+        }
+        if (bti_is_claimed(node, order)) node->claimed = (int64_t)kept;
+        order->items[kept++] = node;
     }
     order->count = kept;
 }
@@ -58,7 +68,8 @@ bti_planning bti_planning_with(bti_fusing fusing, bti_str *passes) {
 
 /* --- evaluation ----------------------------------------------------------------------------------------------------- */
 
-static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size_t count, bool behind) {
+static bt_status submit_order(const bti_order *order, bti_node *const *wanted, size_t count, bool behind,
+                              bti_submitted *submitted) {
     bti_plan plan = {0};
     uint64_t planning = bti_trace_begin();
     bti_str passes = {0};
@@ -68,12 +79,13 @@ static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size
     bti_trace_end(BTI_TRACE_PLAN, "plan", planning);
     bti_error *error = NULL;
     if (status == BT_OK) {
-        for (size_t i = 0; i < order->count; i++)
-            order->items[i]->passed =
-                order->items[i]->passed || order->items[i]->tuple || atomic_load(&order->items[i]->handles);
+        for (size_t i = 0; i < order->count; i++) {
+            bti_node *node = order->items[i];
+            if (bti_is_claimed(node, order)) node->passed = node->passed || node->tuple || atomic_load(&node->handles);
+        }
         bti_log_order(order);
         bti_log_plan(&plan, &passes);
-        status = bti_exec_submit(&plan, behind, &error);
+        status = bti_exec_submit(&plan, behind, submitted, &error);
         bti_error_release(error); /* the thread's record has it */
     }
     bti_plan_free(&plan);
@@ -81,17 +93,36 @@ static bt_status run_order(const bti_nodes *order, bti_node *const *wanted, size
     return status;
 }
 
-static bt_status eval_locked(bti_node *const *wanted, size_t count, bool behind) {
-    bti_nodes order = {0};
-    bt_status status = bti_reach(wanted, count, &order);
+static void retain_results(const bti_submitted *submitted) {
+    const bti_plan *plan = submitted->prepared ? bti_prepared_plan(submitted->prepared) : NULL;
+    for (size_t r = 0; plan && r < plan->results.count; r++) bti_node_retain(plan->results.items[r].node);
+}
+
+/* Those that forget how they were made could not while they were claimed. */
+static void release_results(const bti_submitted *submitted) {
+    const bti_plan *plan = submitted->prepared ? bti_prepared_plan(submitted->prepared) : NULL;
+    for (size_t r = 0; plan && r < plan->results.count; r++) {
+        bti_node *node = plan->results.items[r].node;
+        if (atomic_load(&node->forget) && atomic_load(&node->state) == BTI_DONE) bti_node_forget(node);
+        bti_node_release(node);
+    }
+}
+
+static bt_status evaluate(bti_node *const *wanted, size_t count, bool behind) {
+    bti_order order;
+    bti_submitted submitted = {0};
+    bt_status status = bti_claim(wanted, count, &order);
     if (status == BT_OK) drop_failed(&order);
     for (size_t i = 0; i < order.count && status == BT_OK; i++)
         if (order.items[i]->symbolic)
             status = bti_fail(BT_FAILED_PRECONDITION,
                               "this array depends on a function's input, or on what a loop or a branch is given, and "
                               "has no value outside of a call (bt_call)");
-    if (status == BT_OK && order.count) status = run_order(&order, wanted, count, behind);
-    bti_vec_free(&order);
+    if (status == BT_OK && order.count) status = submit_order(&order, wanted, count, behind, &submitted);
+    retain_results(&submitted);
+    bti_claim_end(&order);
+    release_results(&submitted);
+    bti_exec_begin_submitted(&submitted);
     return status;
 }
 
@@ -101,9 +132,12 @@ static void finish_sets(bt_status status) {
     bti_error *first = bti_error_last();
     for (size_t i = 0; i < own_record.sets.count; i++) {
         bti_node *node = own_record.sets.items[i];
-        if (status != BT_OK && atomic_load(&node->state) == BTI_PENDING && eval_locked(&node, 1, true) != BT_OK) {
+        if (status != BT_OK && atomic_load(&node->state) == BTI_PENDING && evaluate(&node, 1, true) != BT_OK) {
             bti_error *error = bti_error_last();
-            if (atomic_load(&node->state) == BTI_PENDING) fail_node(node, error);
+            if (bti_claim_node(node)) {
+                fail_node(node, error);
+                bti_claim_end_node(node);
+            }
             bti_error_release(error);
         }
         bti_node_release(node);
@@ -128,12 +162,11 @@ bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
     BTI_TRY(bti_host_check());
     bti_nodes wanted = {0};
     BTI_TRY(bti_eval_wanted(nodes, count, &wanted));
-    bti_graph_lock();
-    bt_status status = eval_locked(wanted.items, wanted.count, behind);
+    bt_status status = evaluate(wanted.items, wanted.count, behind);
     finish_sets(status);
-    bti_graph_unlock();
     own_record.nodes = own_record.bytes = 0;
     bti_vec_free(&wanted);
+    if (behind) bti_exec_throttle();
     return status;
 }
 
@@ -168,20 +201,20 @@ static void add_held(bt_array *array, void *held) { add_pending(held, bti_node_o
 
 /* Keeps those that no other pending operation reads: computing them computes the others too. */
 static void keep_unread(held_nodes *held) {
-    bti_nodes order = {0};
-    bti_graph_lock();
-    if (bti_reach(held->items, held->count, &order) == BT_OK) {
-        uint64_t is_read = bti_next_mark();
-        for (size_t i = 0; i < order.count; i++)
-            for (int k = 0; k < order.items[i]->input_count; k++) order.items[i]->inputs[k]->mark = is_read;
-        size_t kept = 0;
-        for (size_t i = 0; i < held->count; i++)
-            if (held->items[i]->mark != is_read) held->items[kept++] = held->items[i];
-        held->count = kept;
-    } else
+    bti_order order;
+    bool *is_read = NULL;
+    if (bti_claim(held->items, held->count, &order) != BT_OK || !(is_read = bti_calloc(order.count + 1, 1)))
         bt_error_clear();
-    bti_graph_unlock();
-    bti_vec_free(&order);
+    for (size_t i = 0; i < order.count && is_read; i++)
+        for (int k = 0; k < order.items[i]->input_count; k++)
+            if (bti_is_claimed(order.items[i]->inputs[k], &order)) is_read[order.items[i]->inputs[k]->claimed] = true;
+    size_t kept = 0;
+    for (size_t i = 0; i < held->count; i++)
+        if (!is_read || !bti_is_claimed(held->items[i], &order) || !is_read[held->items[i]->claimed])
+            held->items[kept++] = held->items[i];
+    held->count = kept;
+    bti_claim_end(&order);
+    bti_free(is_read);
 }
 
 static void flush_held(const bti_node *newest) {
@@ -199,15 +232,24 @@ static void flush_held(const bti_node *newest) {
 
 #define FUSED_SHARE \
     16 /* results inside of fused kernels are mostly not stored: they count as this part of their bytes */
+#define LARGE_CALL \
+    64 /* times flush_bytes: more is evaluated in the midst of a call too, which may be a loop of the user's */
+
+/* What a public call makes for its own use is not kept once it has returned: large results are waited for until then. */
+static bool is_flush_due(bool between_calls) {
+    uint64_t most = (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes);
+    if (own_record.nodes >= (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes)) return true;
+    return own_record.bytes >= most && (between_calls || own_record.bytes / LARGE_CALL >= most);
+}
 
 void bti_eval_recorded(const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
     bool fused = class == BTI_ELEMENTWISE || class == BTI_MOVEMENT || class == BTI_SOURCE;
     own_record.nodes++;
     if (!node->symbolic) own_record.bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
-    if (own_record.flushing || (own_record.nodes < (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes) &&
-                                own_record.bytes < (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes)))
-        return;
+    bool between_calls = own_record.call != bti_public_calls();
+    own_record.call = bti_public_calls();
+    if (own_record.flushing || !is_flush_due(between_calls)) return;
     own_record.flushing = true;
     flush_held(node);
     own_record.nodes = own_record.bytes = 0;

@@ -2,65 +2,49 @@
 
 #include "base/lock.h"
 #include "base/vec.h"
-#include "compile/mark.h"
+#include "ir/walk.h"
 
-/* Protects the inputs and marks of all nodes, and the flags that evaluation sets in them. */
-BTI_STATIC_LOCK(graph, graph)
-void bti_graph_lock(void) { bti_lock_take(&graph); }
-void bti_graph_unlock(void) { bti_lock_give(&graph); }
+/* Protects the place that ended a node's history; it is read where `forget` is set. */
+BTI_STATIC_LOCK(cuts_lock, cuts)
 
 static bool has_history(const bti_node *node) { return node->input_count > 0 || (node->origin && !node->left_origin); }
 
-/* Under the graph lock. */
-static void note_end(bti_node *node, const char *name) {
+void bti_history_note_end(bti_node *node, const char *name) {
     bti_place place = {bti_here(), name};
+    bti_lock_take(&cuts_lock);
     if (!node->cut.name && has_history(node)) node->cut = place;
+    bti_lock_give(&cuts_lock);
 }
 
-static void end_history(bti_node *node) {
-    node->forget = true;
-    if (atomic_load(&node->state) == BTI_DONE) bti_node_forget(node);
+/* If it is computed now, the thread that has claimed it lets it forget. */
+void bti_history_end_noted(bti_node *node) {
+    if (atomic_exchange(&node->forget, true)) return;
+    if (atomic_load(&node->state) == BTI_DONE && !atomic_load(&node->claim)) bti_node_forget(node);
 }
 
 void bti_history_end(bti_node *node, const char *name) {
     if (node->forget) return;
-    bti_graph_lock();
-    note_end(node, name);
-    end_history(node);
-    bti_graph_unlock();
-}
-
-void bti_history_note_end(bti_node *node, const char *name) {
-    bti_graph_lock();
-    note_end(node, name);
-    bti_graph_unlock();
-}
-
-void bti_history_end_noted(bti_node *node) {
-    if (node->forget) return;
-    bti_graph_lock();
-    end_history(node);
-    bti_graph_unlock();
+    bti_history_note_end(node, name);
+    bti_history_end_noted(node);
 }
 
 uint64_t bti_history_length(bti_node *node, uint64_t since) {
     BTI_VEC(bti_node *) found = {0};
-    bti_graph_lock();
-    uint64_t mark = bti_next_mark();
-    bool room = bti_vec_push(&found, node);
-    node->mark = mark;
+    bti_numbers numbers = {0};
+    int walk = bti_walk_begin();
+    bool met, room = bti_number_meet(&numbers, node, &met) && bti_vec_push(&found, node);
     for (size_t next = 0; next < found.count && room; next++) {
         const bti_node *user = found.items[next];
         for (int i = 0; i < user->input_count && room; i++) {
             bti_node *input = user->inputs[i];
-            if (input->mark == mark || input->sequence <= since || !has_history(input)) continue;
-            input->mark = mark;
-            room = bti_vec_push(&found, input);
+            if (input->sequence <= since || !has_history(input)) continue;
+            room = bti_number_meet(&numbers, input, &met) && (met || bti_vec_push(&found, input));
         }
     }
-    bti_graph_unlock();
+    bti_walk_end(walk);
     uint64_t count = found.count;
     bti_vec_free(&found);
+    bti_numbers_free(&numbers);
     return count;
 }
 

@@ -1,12 +1,8 @@
-/* The graph of recorded nodes: its lock, and where history ends: which arrays forget how they were made, and from when on. */
+/* Where history ends: which arrays forget how they were made, and from when on. */
 #ifndef BTI_ARRAY_GRAPH_H
 #define BTI_ARRAY_GRAPH_H
 
 #include "ir/node.h"
-
-/* The lock that every walk over nodes holds (node->inputs, mark). */
-void bti_graph_lock(void);
-void bti_graph_unlock(void);
 
 /* The node forgets how it was made, now or when it is computed. `name`: the public call that is to blame, "bt_retain". */
 void bti_history_end(bti_node *node, const char *name);

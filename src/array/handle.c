@@ -94,13 +94,19 @@ typedef struct scopes {
     uint64_t scope_count;
     bool noticed, noticed_history;
     bool registered;
-    int nesting; /* public calls that are running */
+    int nesting;    /* public calls that are running */
+    uint64_t calls; /* outermost ones that began */
 } scopes;
 
 static _Thread_local scopes own_scopes;
 static atomic_int threads_with_scopes;
 static atomic_uint_fast64_t last_thread;
-static atomic_uint_fast64_t live_arrays;
+/* Arrays that were made less those that ended, by threads in turn: one count would be written to by all for each array. */
+enum { COUNTS = 16 };
+static struct { _Alignas(64) atomic_int_fast64_t live; } counts[COUNTS];
+static void count_array(int64_t change) {
+    atomic_fetch_add_explicit(&counts[own_scopes.thread >> 40 & (COUNTS - 1)].live, change, memory_order_relaxed);
+}
 static pthread_key_t scopes_key;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
@@ -113,7 +119,7 @@ static void end_array(bt_array *array, bti_end how, bti_site site) {
     bti_owned_end(&array->head, offsetof(bt_array, mapped), how, site);
     atomic_fetch_sub(&node->handles, 1);
     bti_node_release(node);
-    atomic_fetch_sub_explicit(&live_arrays, 1, memory_order_relaxed);
+    count_array(-1);
 }
 
 static atomic_uint_fast64_t held_visits;
@@ -243,7 +249,7 @@ bt_array *bti_array_new(bti_node *node) {
     }
     array->node = node;
     atomic_fetch_add(&node->handles, 1);
-    atomic_fetch_add_explicit(&live_arrays, 1, memory_order_relaxed);
+    count_array(1);
     if (hold_in_scope(array)) return array;
     (bt_release)(array);
     return poison_without_memory();
@@ -407,7 +413,11 @@ bt_status bti_handle_check(bti_owned_kind kind, const void *object, const char *
     return bti_fail_with(bti_handle_error(kind, object, name));
 }
 
-uint64_t bt_live_arrays(void) { return atomic_load(&live_arrays); }
+uint64_t bt_live_arrays(void) {
+    int64_t live = 0;
+    for (int i = 0; i < COUNTS; i++) live += atomic_load(&counts[i].live);
+    return (uint64_t)live;
+}
 
 void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
     atomic_fetch_add_explicit(&held_visits, own_scopes.held.count - own_scopes.visited, memory_order_relaxed);
@@ -422,11 +432,14 @@ bti_public bti_public_begin(const char *name) {
                         .nesting = own_scopes.nesting++,
                         .scope = own_scopes.held.count,
                         .sequence = bti_node_sequence()};
-    if (guard.nesting == 0) guard.modes = bti_modes_begin();
+    if (guard.nesting > 0) return guard;
+    guard.modes = bti_modes_begin();
+    own_scopes.calls++;
     return guard;
 }
 
 int bti_public_nesting(void) { return own_scopes.nesting; }
+uint64_t bti_public_calls(void) { return own_scopes.calls; }
 
 void bti_public_end(bti_public *guard) {
     if (guard->depth < 0) return;

@@ -92,7 +92,8 @@ typedef struct bti_public {
 bti_public bti_public_begin(const char *name);
 void bti_public_end(bti_public *guard);
 bt_array *bti_public_result(bti_public *guard, bt_array *result);
-int bti_public_nesting(void); /* of the running operation: 1 in the outermost */
+int bti_public_nesting(void);    /* of the running operation: 1 in the outermost */
+uint64_t bti_public_calls(void); /* outermost ones that this thread began */
 /* Keeps one of several results past the end of the call; returns it. */
 bt_array *bti_public_keep(bti_public *guard, bt_array *result);
 #define BTI_PUBLIC(name) \

@@ -56,7 +56,8 @@ bt_array *bti_bring(bt_array *x, int device) {
     return bti_node_of(x)->device == device && device == bti_default_device_id() ? x : bti_move(x, device, false);
 }
 
-bool bti_is_move(const bti_node *node) {
+bool bti_may_cross(const bti_node *node) {
+    if (node->op == BTI_OP_result || bti_op_info((bti_op)node->op)->class == BTI_COLLECTIVE) return true;
     if (node->op != BTI_OP_reshape || !node->input_count) return node->op == BTI_OP_copy;
     return bti_shape_equal(node->rank, node->shape, node->inputs[0]->rank, node->inputs[0]->shape);
 }

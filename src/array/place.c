@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "array/graph.h"
 #include "base/flags.h"
 #include "base/vec.h"
 #include "device/device.h"
@@ -150,7 +149,7 @@ int bti_replica_devices(const int **devices) {
 
 /* --- choosing ------------------------------------------------------------------------------------------------------- */
 
-/* The user's array behind what the running call made of it (broadcast, cast). Under the graph lock. */
+/* The user's array behind what the running call made of it (broadcast, cast). In a walk. */
 static const bti_node *as_given(const bti_node *node) {
     bti_place here = bti_call_place();
     while (node->input_count == 1 && node->place.name == here.name && node->place.site.file == here.site.file &&
@@ -183,9 +182,9 @@ bti_error *bti_transfer_error(const bti_node *array, int device, const char *nam
     va_start(arguments, format);
     bti_str_addv(&use, format, arguments);
     va_end(arguments);
-    bti_graph_lock();
+    int walk = bti_walk_begin();
     describe_array(&text, as_given(array));
-    bti_graph_unlock();
+    bti_walk_end(walk);
     bti_error *error = bti_error_new(BT_FAILED_PRECONDITION, "%s %s; transfers=error: move it first: bt_to(%s, \"%s\")",
                                      bti_str_text(&text), bti_str_text(&use), name, name_of_device(device));
     bti_str_free(&text);
@@ -199,12 +198,12 @@ static bool is_committed(const bt_array *x) { return atomic_load(&bti_node_of(x)
 static int heaviest(bt_array *const *inputs, int count) {
     int64_t bytes[BTI_MAX_DEVICES] = {0};
     int best = -1;
-    bti_graph_lock();
+    int walk = bti_walk_begin();
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(inputs[i]), *given = as_given(node);
         if (atomic_load(&node->committed)) bytes[node->device] += given->symbolic ? 0 : bti_node_bytes(given);
     }
-    bti_graph_unlock();
+    bti_walk_end(walk);
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(inputs[i]);
         if (atomic_load(&node->committed) && (best < 0 || bytes[node->device] > bytes[best])) best = node->device;
@@ -230,11 +229,11 @@ static bt_array *refuse_mixed(bt_array *const *inputs, int device) {
     while (!is_committed(inputs[moves]) || bti_node_of(inputs[moves])->device == device) moves++;
     int first = stays < moves ? stays : moves, second = stays < moves ? moves : stays;
     bti_str text = {0};
-    bti_graph_lock();
+    int walk = bti_walk_begin();
     describe_array(&text, as_given(bti_node_of(inputs[first])));
     bti_str_add(&text, " and ");
     describe_array(&text, as_given(bti_node_of(inputs[second])));
-    bti_graph_unlock();
+    bti_walk_end(walk);
     bti_str_addf(&text, "; move the %s first: bt_to(%s, \"%s\")", moves == first ? "former" : "latter",
                  moves == first ? "x" : "y", name_of_device(device));
     bt_array *poison = bti_poisonf(BT_FAILED_PRECONDITION, "arrays on different devices: %s", bti_str_text(&text));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/flags.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "device/device.h"
 #include "ir/print.h"
@@ -32,7 +33,7 @@ const char *bti_log_name(const char *public_name) {
 
 const char *bti_plan_device_name(int device) { return bt_device_name(bti_device_at(device)); }
 
-void bti_log_order(const bti_nodes *order) {
+void bti_log_order(const bti_order *order) {
     if (!bti_flag_bool(BTI_FLAG_log_device_placement)) return;
     bool gradients = bti_flag_bool(BTI_FLAG_log_gradients);
     for (size_t i = 0; i < order->count; i++) {
@@ -74,18 +75,26 @@ static void log_copies(const bti_plan *plan) {
 
 #define REMEMBERED 16 /* plans */
 
+/* Protects what number_of_plan remembers. */
+BTI_STATIC_LOCK(numbers_lock, plan_log)
+
 /* The number of a plan with this text among the last ones, and whether it was there. */
 static uint64_t number_of_plan(const char *text, bool *again) {
     static struct { uint64_t number, hash; } last[REMEMBERED];
     static uint64_t count;
-    uint64_t hash = 0;
+    uint64_t hash = 0, number = 0;
     for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001B3);
-    for (int i = 0; i < REMEMBERED; i++)
-        if ((*again = last[i].number && last[i].hash == hash)) return last[i].number;
-    count++;
-    last[count % REMEMBERED].number = count;
-    last[count % REMEMBERED].hash = hash;
-    return count;
+    bti_lock_take(&numbers_lock);
+    for (int i = 0; i < REMEMBERED && !number; i++)
+        if (last[i].number && last[i].hash == hash) number = last[i].number;
+    *again = number;
+    if (!number) {
+        number = ++count;
+        last[count % REMEMBERED].number = count;
+        last[count % REMEMBERED].hash = hash;
+    }
+    bti_lock_give(&numbers_lock);
+    return number;
 }
 
 static void log_explained_plan(const bti_plan *plan, const bti_str *passes, int form) {

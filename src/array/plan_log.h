@@ -17,9 +17,8 @@ const bti_op_name *bti_name_at(int i);
 const char *bti_log_name(const char *public_name);
 
 /* One line per public operation, in recorded order. */
-void bti_log_order(const bti_nodes *order);
-/* Its copies, and the plan itself; a plan that was there lately is only named. `passes`: the plan after each pass, for the flag explain=passes.
- * Under the graph lock. */
+void bti_log_order(const bti_order *order);
+/* Its copies, and the plan itself; a plan that was there lately is only named. `passes`: the plan after each pass, for the flag explain=passes. */
 void bti_log_plan(const bti_plan *plan, const bti_str *passes);
 /* "GPU:0", as plans name devices. */
 const char *bti_plan_device_name(int device);

@@ -92,6 +92,7 @@ bt_array *bti_result_of(bti_node *tuple, int index) {
     bti_node *node = bti_node_new(BTI_OP_result, type->dtype, type->rank, type->shape, 1, &tuple, &which);
     if (!node) return bti_array_new(NULL);
     bti_copy_marks(node, tuple);
+    if (bti_op_info((bti_op)tuple->op)->class == BTI_COLLECTIVE) node->device = tuple->inputs[index]->device;
     atomic_store(&node->logged, NULL); /* the tuple is */
     node->symbolic = tuple->symbolic;
     node->checkpoint = bti_checkpoint_retain(tuple->checkpoint);
@@ -110,16 +111,16 @@ static const char *logged_as(bti_op op) {
     case BTI_OP_while: return "bt_while";
     case BTI_OP_cond: return "bt_cond";
     case BTI_OP_custom: return "bt_custom_call";
+    case BTI_OP_all_reduce: return "bt_all_reduce";
     default: return NULL;
     }
 }
 
-static bt_status record_tuple(bti_op op, bti_host_function *host, bt_array *const *inputs, int count,
-                              const bti_attr *attr, const bti_type *types, int result_count, bti_region *const *regions,
-                              int region_count, bt_array **results) {
-    bti_placement placement;
-    bt_array *poison = bti_choose_device(inputs, count, &placement);
-    if (!poison && host && bti_host_can_run_on(host, placement.device) != BT_OK) poison = bti_poison(bti_error_last());
+/* poison: why it cannot be placed; NULL. */
+static bt_status record_placed(bti_op op, bti_host_function *host, bt_array *const *inputs, int count,
+                               const bti_attr *attr, const bti_type *types, int result_count,
+                               bti_region *const *regions, int region_count, bti_placement placement, bt_array *poison,
+                               bt_array **results) {
     for (int i = 0; i < result_count && !poison; i++) {
         bool symbolic;
         poison = check_size(types[i].dtype, types[i].rank, types[i].shape, &symbolic);
@@ -136,6 +137,31 @@ static bt_status record_tuple(bti_op op, bti_host_function *host, bt_array *cons
         results[i] = poison ? bti_poisoned_by(&poison, 1) : tuple ? bti_result_of(tuple, i) : bti_array_new(NULL);
     bti_node_release(tuple);
     return tuple ? BT_OK : poison ? bti_fail_with(bti_array_error(poison)) : bti_no_memory();
+}
+
+static bt_status record_tuple(bti_op op, bti_host_function *host, bt_array *const *inputs, int count,
+                              const bti_attr *attr, const bti_type *types, int result_count, bti_region *const *regions,
+                              int region_count, bt_array **results) {
+    bti_placement placement;
+    bt_array *poison = bti_choose_device(inputs, count, &placement);
+    if (!poison && host && bti_host_can_run_on(host, placement.device) != BT_OK) poison = bti_poison(bti_error_last());
+    return record_placed(op, host, inputs, count, attr, types, result_count, regions, region_count, placement, poison,
+                         results);
+}
+
+bt_status bti_record_collective(bti_op op, bt_array *const *inputs, int count, bt_array **results) {
+    bti_type *types = bti_alloc((size_t)count * sizeof *types);
+    for (int i = 0; i < count; i++) {
+        if (types)
+            types[i] = bti_type_of(bti_node_of(inputs[i]));
+        else
+            results[i] = bti_array_new(NULL);
+    }
+    if (!types) return bti_no_memory();
+    bti_placement placement = {bti_node_of(inputs[0])->device, true, BTI_RULE_EXPLICIT};
+    bt_status status = record_placed(op, NULL, inputs, count, NULL, types, count, NULL, 0, placement, NULL, results);
+    bti_free(types);
+    return status;
 }
 
 bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,

@@ -15,6 +15,8 @@ bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const 
 /* The same of an operation of the program's, whose function, which names it, it retains. */
 bt_status bti_record_hosted(bti_op op, bti_host_function *host, bt_array *const *inputs, int count,
                             const bti_attr *attr, const bti_type *types, int result_count, bt_array **results);
+/* The same of a collective: inputs[i], committed, has result i on its device. Its own is the first one's, whatever block it is recorded in. */
+bt_status bti_record_collective(bti_op op, bt_array *const *inputs, int count, bt_array **results);
 /* A new array on one of the results of a tuple. */
 bt_array *bti_result_of(bti_node *tuple, int index);
 /* The same, or an array on the node that stands for that result already: known[index], unless `known` or that is NULL. */

@@ -6,12 +6,14 @@
 
 #include "base/host_memory.h"
 
+static atomic_bool counted; /* all threads would write to one count: only where tests want it */
 static atomic_uint_fast64_t asked;
 static atomic_uint_fast64_t fail_at;
 static atomic_bool fail_after;
 
 static bool refused(size_t bytes) {
     if (__builtin_expect(bytes >= BTI_HOST_MEMORY_ASK, 0) && !bti_host_memory_has(bytes)) return true;
+    if (__builtin_expect(!atomic_load_explicit(&counted, memory_order_relaxed), 1)) return false;
     uint64_t n = atomic_fetch_add_explicit(&asked, 1, memory_order_relaxed) + 1;
     uint64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
     return at != 0 && (n == at || (n > at && atomic_load_explicit(&fail_after, memory_order_relaxed)));
@@ -54,6 +56,7 @@ void bti_free_claimed(void *memory, size_t bytes) {
 }
 
 void bti_alloc_fail_at(uint64_t nth, bool and_after) {
+    atomic_store(&counted, true);
     atomic_store(&asked, 0);
     atomic_store(&fail_after, and_after);
     atomic_store(&fail_at, nth);

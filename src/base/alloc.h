@@ -24,7 +24,7 @@ static inline bool bti_mul_size(size_t a, size_t b, size_t *product) { return !_
 static inline bool bti_add_size(size_t a, size_t b, size_t *sum) { return !__builtin_add_overflow(a, b, sum); }
 
 /* For tests: the nth allocation from now fails (1 is the next; 0 turns it off); once, or every one from there on.
- * bti_alloc_count tells how many were asked for since the last call. */
+ * bti_alloc_count tells how many were asked for since the last call of either. */
 void bti_alloc_fail_at(uint64_t nth, bool and_after);
 uint64_t bti_alloc_count(void);
 bool bti_alloc_is_tested(void); /* some are to fail */

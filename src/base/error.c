@@ -270,6 +270,12 @@ bti_error *bti_error_retain(bti_error *error) {
     return error;
 }
 
+void bti_error_stick(_Atomic(bti_error *) *there, bti_error *error) {
+    bti_error *none = NULL;
+    bti_error_retain(error);
+    if (!atomic_compare_exchange_strong(there, &none, error)) bti_error_release(error);
+}
+
 void bti_error_release(bti_error *error) {
     if (!error || error == &bti_no_memory_error) return;
     if (atomic_fetch_sub_explicit(&error->refs, 1, memory_order_acq_rel) != 1) return;

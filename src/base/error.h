@@ -55,6 +55,8 @@ bti_error *bti_error_new(bt_status status, const char *format, ...) BT_PRINTF(2,
 bti_error *bti_error_at(bti_place place, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
 bti_error *bti_error_retain(bti_error *error);
 void bti_error_release(bti_error *error); /* NULL is fine */
+/* Retains it there, unless an error is there already. */
+void bti_error_stick(_Atomic(bti_error *) *there, bti_error *error);
 bt_status bti_error_code(const bti_error *error);
 const char *bti_error_message(const bti_error *error); /* with place and operation in front */
 

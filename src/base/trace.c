@@ -43,12 +43,17 @@ static char devices[BTI_TRACE_DEVICES][sizeof((bti_trace_log *)0)->devices[0]];
 
 /* Before the other; a log sink may set flags. */
 BTI_STATIC_LOCK_RECURSIVE(file_lock, trace_file)
-static char *file;
-static uint64_t file_since;
-static bti_trace_writer *write_file;
+static struct recorded_file {
+    const char *flag;
+    char *path; /* NULL: none is written */
+    uint64_t since;
+    bti_trace_writer *write;
+} files[BTI_TRACE_FILES] = {[BTI_TRACE_FILE] = {.flag = "trace"}, [BTI_SUMMARY_FILE] = {.flag = "summary"}};
 
 static _Thread_local writer *own_writer;
 static _Thread_local int serves = -1;
+static _Thread_local uint32_t own_run;
+static atomic_uint_fast32_t runs;
 
 uint64_t bti_trace_now(void) { return bti_clock_ns() + 1; }
 
@@ -145,6 +150,7 @@ void bti_trace_add(const bti_trace_event *event) {
         if (bti_trace_on() && (slot = room(w))) {
             *slot = *event;
             slot->thread = w->thread.number;
+            if (!slot->run) slot->run = own_run;
         }
         bti_lock_give(&w->lock);
     }
@@ -190,6 +196,40 @@ void bti_trace_memory(int device, uint64_t in_use) {
                                      .start_ns = now,
                                      .end_ns = now,
                                      .written_bytes = in_use});
+}
+
+void bti_trace_zeros(int device, uint64_t bytes) {
+    uint64_t now = bti_trace_begin();
+    bti_trace_event event = {.kind = BTI_TRACE_ZEROS,
+                             .device = (int16_t)device,
+                             .to = BTI_TRACE_HOST,
+                             .start_ns = now,
+                             .end_ns = now,
+                             .read_bytes = bytes};
+    if (now) note(event, "zeros");
+}
+
+void bti_trace_submission(uint64_t start_ns, uint32_t run, uint64_t plan) {
+    if (!start_ns) return;
+    bti_trace_event event = {.kind = BTI_TRACE_SUBMIT,
+                             .device = BTI_TRACE_HOST,
+                             .to = BTI_TRACE_HOST,
+                             .start_ns = start_ns,
+                             .end_ns = bti_trace_now(),
+                             .run = run,
+                             .plan = plan};
+    note(event, "submit");
+}
+
+uint32_t bti_trace_new_run(void) {
+    uint32_t run = (uint32_t)atomic_fetch_add(&runs, 1) + 1;
+    return run ? run : bti_trace_new_run();
+}
+
+uint32_t bti_trace_in_run(uint32_t run) {
+    uint32_t before = own_run;
+    own_run = run;
+    return before;
 }
 
 void bti_trace_name_device(int device, const char *name) {
@@ -269,42 +309,45 @@ void bti_trace_log_free(bti_trace_log *log) {
     bti_vec_free(&log->threads);
 }
 
-/* --- the file of the flag ------------------------------------------------------------------------------------------- */
+/* --- the files of flags --------------------------------------------------------------------------------------------- */
 
-static void write_recorded(const char *path) {
+static void write_recorded(const struct recorded_file *file, const char *path) {
     bti_trace_log log;
     bti_error *before = bti_error_last();
-    if (!bti_trace_collect(file_since, &log))
-        bti_log("flag \"trace\": %s could not be written: out of host memory", path);
+    if (!bti_trace_collect(file->since, &log))
+        bti_log("flag \"%s\": %s could not be written: out of host memory", file->flag, path);
     else {
-        if (write_file(&log, path) != BT_OK) bti_log("flag \"trace\": %s", bt_error_text());
+        if (file->write(&log, path) != BT_OK) bti_log("flag \"%s\": %s", file->flag, bt_error_text());
         bti_trace_log_free(&log);
     }
     bti_error_put_back(before);
 }
 
-static void at_end(void) { bti_trace_record_into("", NULL); }
+static void at_end(void) {
+    for (int f = 0; f < BTI_TRACE_FILES; f++) bti_trace_record_into((bti_trace_file)f, "", NULL);
+}
 static void watch_end(void) { atexit(at_end); }
 
-void bti_trace_record_into(const char *path, bti_trace_writer *write) {
+void bti_trace_record_into(bti_trace_file number, const char *path, bti_trace_writer *write) {
     static pthread_once_t watched = PTHREAD_ONCE_INIT;
+    struct recorded_file *file = &files[number];
     bti_lock_take(&file_lock);
-    if (forked || !strcmp(path, file ? file : "")) {
+    if (forked || !strcmp(path, file->path ? file->path : "")) {
         bti_lock_give(&file_lock);
         return;
     }
-    char *written = file;
-    file = *path ? bti_strdup(path) : NULL;
-    if (*path && !file) bti_log("flag \"trace\": out of host memory");
+    char *written = file->path;
+    file->path = *path ? bti_strdup(path) : NULL;
+    if (*path && !file->path) bti_log("flag \"%s\": out of host memory", file->flag);
     if (written) {
-        write_recorded(written);
+        write_recorded(file, written);
         bti_trace_stop();
         bti_free(written);
     }
-    if (file) {
+    if (file->path) {
         pthread_once(&watched, watch_end);
-        write_file = write;
-        file_since = bti_trace_now();
+        file->write = write;
+        file->since = bti_trace_now();
         bti_trace_start();
     }
     bti_lock_give(&file_lock);

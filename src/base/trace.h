@@ -14,13 +14,15 @@
 #define BTI_TRACE_OPERATIONS 4
 
 typedef enum bti_trace_kind {
-    BTI_TRACE_KERNEL,  /* ran on `device` */
-    BTI_TRACE_COPY,    /* `device` to `to`, one of which may be the host; written_bytes: what was moved */
-    BTI_TRACE_MEMORY,  /* written_bytes: in use on `device` from start_ns on */
-    BTI_TRACE_PLAN,    /* the host: from nodes to a plan */
-    BTI_TRACE_PREPARE, /* programs found or made, operands bound */
-    BTI_TRACE_SUBMIT,  /* memory reserved, tasks queued */
-    BTI_TRACE_WAIT,    /* for a result; the thread may run kernels itself meanwhile */
+    BTI_TRACE_KERNEL,     /* ran on `device` */
+    BTI_TRACE_COLLECTIVE, /* ran on `device` and others, beside kernels; written_bytes: of what was reduced there */
+    BTI_TRACE_COPY,       /* `device` to `to`, one of which may be the host; written_bytes: what was moved */
+    BTI_TRACE_MEMORY,     /* written_bytes: in use on `device` from start_ns on */
+    BTI_TRACE_ZEROS,      /* read_bytes of zeros given to the host for data that `device` does not hold */
+    BTI_TRACE_PLAN,       /* the host: from nodes to a plan */
+    BTI_TRACE_PREPARE,    /* programs found or made, operands bound */
+    BTI_TRACE_SUBMIT,     /* memory reserved, tasks queued; `plan` and `run` are set */
+    BTI_TRACE_WAIT,       /* for a result; the thread may run kernels itself meanwhile */
     /* what happens once: the ledger of first calls */
     BTI_TRACE_OPEN,    /* a device */
     BTI_TRACE_LIBRARY, /* a shared library loaded */
@@ -47,6 +49,8 @@ typedef struct bti_trace_event {
     const char *file;                             /* the user's: a literal; NULL where there is none */
     int32_t line;
     uint32_t thread; /* number of the recording thread, set by bti_trace_add */
+    uint32_t run;    /* the submission that it belongs to, set by bti_trace_add (bti_trace_in_run); 0: none */
+    uint64_t plan;   /* of a submission: equal for equal plans */
     int16_t device, to;
     uint8_t kind;
     char name[51]; /* of the kernel, the library, ... */
@@ -70,6 +74,12 @@ static inline void bti_trace_end(bti_trace_kind kind, const char *name, uint64_t
 /* Bytes moved in that time, for the running public call; BTI_TRACE_HOST for the host. */
 void bti_trace_copy(uint64_t start_ns, uint64_t end_ns, int from, int to, uint64_t bytes);
 void bti_trace_memory(int device, uint64_t in_use);
+void bti_trace_zeros(int device, uint64_t bytes);
+/* A submission, from start_ns until now, of that plan. */
+void bti_trace_submission(uint64_t start_ns, uint32_t run, uint64_t plan);
+/* A number for a submission, never 0; what the calling thread notes from now on belongs to that one. Returns the one before. */
+uint32_t bti_trace_new_run(void);
+uint32_t bti_trace_in_run(uint32_t run);
 
 /* Names for lanes, kept whether or not anything is recorded. */
 void bti_trace_name_device(int device, const char *name);
@@ -99,10 +109,12 @@ void bti_trace_stop(void);
 bool bti_trace_collect(uint64_t since, bti_trace_log *log);
 void bti_trace_log_free(bti_trace_log *log);
 
+/* The flags that name files of what is recorded. */
+typedef enum bti_trace_file { BTI_TRACE_FILE, BTI_SUMMARY_FILE, BTI_TRACE_FILES } bti_trace_file;
 typedef bt_status bti_trace_writer(const bti_trace_log *log, const char *path);
-/* Writes the file that was recorded for, and records for `path` ("": none) until the next call or the end of the process, when `write` writes
- * that file. A failure is logged. */
-void bti_trace_record_into(const char *path, bti_trace_writer *write);
+/* Writes the file that was recorded for on behalf of this flag, and records for `path` ("": none) until the next call or the end of the process, when
+ * `write` writes that file. A failure is logged. */
+void bti_trace_record_into(bti_trace_file file, const char *path, bti_trace_writer *write);
 
 /* For tests: the most events kept at once; 0: as at the start. */
 void bti_trace_set_most(size_t events);

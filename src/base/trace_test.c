@@ -212,14 +212,14 @@ static bt_status keep(const bti_trace_log *log, const char *path) {
 }
 
 static void test_file(void **state) {
-    bti_trace_record_into("one", keep);
+    bti_trace_record_into(BTI_TRACE_FILE, "one", keep);
     note("first");
-    bti_trace_record_into("one", keep);
+    bti_trace_record_into(BTI_TRACE_FILE, "one", keep);
     assert_string_equal(written_to, "");
-    bti_trace_record_into("two", keep);
+    bti_trace_record_into(BTI_TRACE_FILE, "two", keep);
     assert_string_equal(written_to, "one");
     assert_int_equal(written_events, 1);
-    bti_trace_record_into("", keep);
+    bti_trace_record_into(BTI_TRACE_FILE, "", keep);
     assert_string_equal(written_to, "two");
     assert_int_equal(written_events, 0);
     assert_false(bti_trace_on());
@@ -236,7 +236,7 @@ static void test_a_child_records_nothing(void **state) {
         bti_trace_start();
         good = good && !bti_trace_on();
         bti_trace_stop();
-        bti_trace_record_into("child", keep);
+        bti_trace_record_into(BTI_TRACE_FILE, "child", keep);
         _exit(good && !bti_trace_on() ? 0 : 1);
     }
     int status;

@@ -98,28 +98,18 @@ static bool measure_row(const bench_row *row, const options *chosen, const bench
 
 /* --- printing ------------------------------------------------------------------------------------------------------- */
 
-/* "1.23 ms". */
-static const char *time_text(double seconds, char text[16]) {
-    static const char *const units[] = {"s", "ms", "us", "ns"};
-    int unit = 0;
-    for (; unit < 3 && seconds < 0.9995; unit++) seconds *= 1e3;
-    int digits = seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0;
-    snprintf(text, 16, "%.*f %s", digits, seconds, units[unit]);
-    return text;
-}
-
 static void add_table_row(cli_table *table, const bench_row *row, const bench_target *target, const measurement *found,
                           double copy_rate) {
     double bytes = bench_row_bytes(row, target), flops = bench_row_flops(row, target);
-    char median[16], least[16], repetitions[16], rate[32] = "", of_copy[16] = "";
+    char repetitions[16], rate[32] = "", of_copy[16] = "";
     snprintf(repetitions, sizeof repetitions, "%d", found->repetitions);
     if (flops > 0) snprintf(rate, sizeof rate, "%.1f GFLOP/s", flops / found->median * 1e-9);
     if (bytes > 0) {
         snprintf(rate, sizeof rate, "%.1f GB/s", bytes / found->median * 1e-9);
         if (copy_rate > 0) snprintf(of_copy, sizeof of_copy, "%.2f", bytes / found->median / copy_rate);
     }
-    cli_table_row(table, row->name, time_text(found->median, median), time_text(found->least, least), repetitions, rate,
-                  of_copy, row->does);
+    cli_table_row(table, row->name, cli_time(found->median), cli_time(found->least), repetitions, rate, of_copy,
+                  row->does);
 }
 
 static json_t *row_as_json(const bench_row *row, const bench_target *target, const measurement *found,

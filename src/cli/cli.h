@@ -19,6 +19,7 @@ int cli_explain(int argc, char **argv);
 int cli_fit(int argc, char **argv);
 int cli_ops(int argc, char **argv);
 int cli_run(int argc, char **argv);
+int cli_simulate(int argc, char **argv);
 int cli_ps(int argc, char **argv);
 int cli_top(int argc, char **argv);
 int cli_trace(int argc, char **argv);
@@ -48,6 +49,20 @@ bool cli_add_flag(const char *flag, const char *value);
 /* Runs a program and waits for its end; interrupt keys (Ctrl-C) go to it alone. Its exit code, 128 + N for signal N; -1 when it cannot be run
  * (errno). */
 int cli_run_program(char **program);
+/* The same with a flag that names a file, temporary, for JSON that the program reports at its end. *told: it, yours to release; NULL: nothing, which is printed. The
+ * program's exit code, or CLI_FAILED. */
+int cli_run_told(char **argv, char **program, const char *flag, json_t **told);
+
+/* --- pages of traces (trace.c) -------------------------------------------------------------------------------------- */
+
+typedef struct cli_page {
+    char *html, *json; /* paths: of the page, of the recording beside it */
+} cli_page;
+/* A program that runs later records itself. Not CLI_OK: nothing is to be freed, and why is printed. */
+int cli_page_begin(char **argv, const char *html, cli_page *page);
+/* Makes the page of what the program, which ended with `code`, recorded. The exit code; frees. */
+int cli_page_end(char **argv, cli_page *page, const char *program, int code);
+void cli_page_free(cli_page *page);
 
 /* --- output (output.c) ---------------------------------------------------------------------------------------------- */
 
@@ -58,9 +73,15 @@ const char *cli_end(FILE *out);
 
 /* "1.5 GiB"; "-" for 0 when `none` is NULL, else `none`. The last 8 texts are valid. */
 const char *cli_bytes(uint64_t bytes, const char *none);
+/* "1.23 ms". The last 8 texts are valid. */
+const char *cli_time(double seconds);
 
 /* "berth demo: ", the message, ": " and the thread's last error, to standard error. Returns CLI_FAILED. */
 int cli_error(char **argv, const char *message);
+/* The same with errno's text. */
+int cli_failure(char **argv, const char *what);
+/* What is wrong with the arguments, and where the help is. Returns CLI_USAGE. */
+int cli_misuse(char **argv, const char *what);
 /* Whether BERTH_FLAGS is valid. If not, the library has logged each error, and this prints that the command does nothing. */
 bool cli_settings_good(char **argv);
 

@@ -1,15 +1,7 @@
 /* `berth fit`: runs a program with the flag `memory_forecast`, and prints its predicted and measured memory. */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
-
-static int print_failure(char **argv, const char *what) {
-    fprintf(stderr, "%s: %s: %s\n", argv[0], what, strerror(errno));
-    return CLI_FAILED;
-}
 
 static uint64_t bytes_of(json_t *of, const char *key) { return (uint64_t)json_integer_value(json_object_get(of, key)); }
 
@@ -46,20 +38,6 @@ static int print_forecast(json_t *told) {
     return CLI_OK;
 }
 
-static int forecast_program(char **argv, char **program, const char *file, bool json) {
-    if (!cli_add_flag("memory_forecast", file)) return print_failure(argv, "out of memory");
-    int code = cli_run_program(program);
-    if (code < 0) return print_failure(argv, *program);
-    json_error_t error;
-    json_t *told = json_load_file(file, 0, &error);
-    if (!told) {
-        fprintf(stderr, "%s: %s reported nothing: it did not use berth, or was killed\n", argv[0], *program);
-        return code ? code : CLI_FAILED;
-    }
-    int shown = json ? cli_print_json(told) : print_forecast(told);
-    return code ? code : shown;
-}
-
 int cli_fit(int argc, char **argv) {
     int next = 1;
     bool json = argc > 1 && !strcmp(argv[1], "--json");
@@ -68,17 +46,9 @@ int cli_fit(int argc, char **argv) {
         fprintf(stderr, "usage: %s [--json] -- PROGRAM [ARGUMENT...]\n", argv[0]);
         return CLI_USAGE;
     }
-    const char *set = getenv("TMPDIR"), *folder = set && *set == '/' && !strchr(set, ',') ? set : "/tmp";
-    char *file;
-    if (asprintf(&file, "%s/berth-fit-XXXXXX", folder) < 0) return print_failure(argv, "out of memory");
-    int opened = mkstemp(file), code = CLI_FAILED;
-    if (opened < 0)
-        print_failure(argv, file);
-    else {
-        close(opened);
-        code = forecast_program(argv, argv + next + 1, file, json);
-        unlink(file);
-    }
-    free(file);
-    return code;
+    json_t *told;
+    int code = cli_run_told(argv, argv + next + 1, "memory_forecast", &told);
+    if (!told) return code;
+    int shown = json ? cli_print_json(told) : print_forecast(told);
+    return code ? code : shown;
 }

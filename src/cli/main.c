@@ -72,6 +72,15 @@ static const struct command {
      "  -o, --output PAGE   the HTML page to write; default: trace.html, or FILE with the suffix .html\n"
      "The recording is written beside the page, as .json: a Chrome trace, which Perfetto opens too. FILE is\n"
      "such a recording. The exit code is that of the program; 1 when it cannot be run or recorded nothing.\n"},
+    {"simulate", cli_simulate, "runs a program on devices that one does not have, by a model, in virtual time",
+     "[--devices DEVICES] [--no-data] [--json] [-o PAGE] -- PROGRAM [ARGUMENT...]",
+     "  --devices DEVICES   h200*8 (the default), a100*4, rtx4090*2, h200{link=100}*4@80G...: as the flag devices\n"
+     "  --no-data           devices hold no data and compute nothing: for sizes that this machine could not hold.\n"
+     "                      The host reads zeros; who reads them is listed\n" JSON_HELP
+     "  -o, --output PAGE   also makes an HTML page of the timeline\n"
+     "A step is one run of the plan that runs most often. Per device and step: how busy it is, the time of its\n"
+     "kernels, of copies that kernels hide, and of copies that it waits for; and the most memory. A model, not\n"
+     "a measurement. The exit code is that of the program; 1 when it cannot be run or reported nothing.\n"},
     {"run", cli_run, "runs a program on GPUs that no other program has leased",
      "--gpus N [--mem BYTES] [--wait] [--timeout SECONDS] -- PROGRAM [ARGUMENT...] | --list [--json]",
      "  --gpus N            takes N of the GPUs that CUDA_VISIBLE_DEVICES shows; the program sees only these\n"

@@ -1,4 +1,5 @@
 /* What commands print: styles, tables, bytes, errors, JSON. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -30,6 +31,28 @@ const char *cli_bytes(uint64_t bytes, const char *none) {
     for (; value >= 1024 && unit < 6; unit++) value /= 1024;
     snprintf(text, sizeof ring[0], unit && value < 100 ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return text;
+}
+
+const char *cli_time(double seconds) {
+    static const char *const units[] = {"s", "ms", "us", "ns"};
+    static char ring[8][16];
+    static unsigned next;
+    char *text = ring[next++ % 8];
+    int unit = 0;
+    for (; unit < 3 && seconds < 0.9995; unit++) seconds *= 1e3;
+    int digits = seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0;
+    snprintf(text, sizeof ring[0], "%.*f %s", digits, seconds, units[unit]);
+    return text;
+}
+
+int cli_misuse(char **argv, const char *what) {
+    fprintf(stderr, "%s: %s\nsee \"%s --help\"\n", argv[0], what, argv[0]);
+    return CLI_USAGE;
+}
+
+int cli_failure(char **argv, const char *what) {
+    fprintf(stderr, "%s: %s: %s\n", argv[0], what, strerror(errno));
+    return CLI_FAILED;
 }
 
 int cli_error(char **argv, const char *message) {

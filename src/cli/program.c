@@ -42,6 +42,34 @@ int cli_run_program(char **program) {
     return error ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+static int run_told(char **argv, char **program, const char *flag, const char *file, json_t **told) {
+    if (!cli_add_flag(flag, file)) return cli_failure(argv, "out of memory");
+    int code = cli_run_program(program);
+    if (code < 0) return cli_failure(argv, *program);
+    json_error_t error;
+    *told = json_load_file(file, 0, &error);
+    if (*told) return code;
+    fprintf(stderr, "%s: %s reported nothing: it did not use berth, or was killed\n", argv[0], *program);
+    return code ? code : CLI_FAILED;
+}
+
+int cli_run_told(char **argv, char **program, const char *flag, json_t **told) {
+    const char *set = getenv("TMPDIR"), *folder = set && *set == '/' && !strchr(set, ',') ? set : "/tmp";
+    char *file;
+    *told = NULL;
+    if (asprintf(&file, "%s/berth-%s-XXXXXX", folder, flag) < 0) return cli_failure(argv, "out of memory");
+    int opened = mkstemp(file), code = CLI_FAILED;
+    if (opened < 0)
+        cli_failure(argv, file);
+    else {
+        close(opened);
+        code = run_told(argv, program, flag, file, told);
+        unlink(file);
+    }
+    free(file);
+    return code;
+}
+
 int cli_explain(int argc, char **argv) {
     const char *format = "on";
     int next = 1;

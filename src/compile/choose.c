@@ -7,7 +7,7 @@ bool bti_is_fusable(const bti_step *step) {
     bti_op op = (bti_op)step->op;
     bti_class class = bti_op_info(op)->class;
     return class == BTI_ELEMENTWISE || op == BTI_OP_copy || op == BTI_OP_const || op == BTI_OP_iota ||
-           (class == BTI_REDUCE && op != BTI_OP_argmax && op != BTI_OP_argmin);
+           class == BTI_REDUCE;
 }
 
 static bti_doer doer_of(const bti_planner *planner, const bti_step *step) {

@@ -10,6 +10,7 @@ typedef struct batch {
     int32_t first, last; /* steps, linked by `next` */
     int32_t count;
     int32_t inputs, outputs; /* of a box */
+    bool late;
 } batch;
 
 typedef struct combiner {
@@ -19,7 +20,9 @@ typedef struct combiner {
     int32_t *next;          /* by step */
     int32_t *made;          /* by storage: the batch that leaves it, or -1 */
     bool *kept;             /* by storage: a result */
-    int32_t open[OPEN];     /* batches, the oldest first */
+    bool *late; /* by storage: it waits for the last collective of the plan; what does not is not to wait with it */
+    int32_t last_collective; /* a step; -1 */
+    int32_t open[OPEN];      /* batches, the oldest first */
     int open_count;
 } combiner;
 
@@ -51,20 +54,29 @@ static bool is_ready(const combiner *c, const bti_step *step, int32_t number) {
     return true;
 }
 
-static int32_t find_batch(const combiner *c, const bti_step *step) {
+static bool is_late(const combiner *c, const bti_step *step) {
+    bool late = step - c->plan->steps.items == c->last_collective;
+    for (int i = 0; i < step->input_count && !late; i++) {
+        int32_t storage = bti_plan_operand(c->plan, step, i)->storage;
+        late = storage >= 0 && c->late[storage];
+    }
+    return late;
+}
+
+static int32_t find_batch(const combiner *c, const bti_step *step, bool late) {
     for (int k = 0; k < c->open_count; k++) {
         const batch *b = &c->batches.items[c->open[k]];
         const bti_step *first = &c->plan->steps.items[b->first];
         if (first->kernel == step->kernel && first->halved == step->halved && first->device == step->device &&
-            b->count < target_of(c, step)->launch_boxes && is_ready(c, step, c->open[k]))
+            b->count < target_of(c, step)->launch_boxes && b->late == late && is_ready(c, step, c->open[k]))
             return c->open[k];
     }
     return -1;
 }
 
-static int32_t begin_batch(combiner *c, const bti_step *step, int32_t number, bool open) {
+static int32_t begin_batch(combiner *c, const bti_step *step, int32_t number, bool open, bool late) {
     int32_t made = (int32_t)c->batches.count;
-    if (!bti_vec_push(&c->batches, ((batch){number, number, 1, step->input_count, step->output_count})))
+    if (!bti_vec_push(&c->batches, ((batch){number, number, 1, step->input_count, step->output_count, late})))
         c->planner->failed = true;
     if (!open) return made;
     if (c->open_count == OPEN) memmove(c->open, c->open + 1, (size_t)--c->open_count * sizeof *c->open);
@@ -76,19 +88,23 @@ static int32_t begin_batch(combiner *c, const bti_step *step, int32_t number, bo
 static void collect(combiner *c) {
     for (size_t s = 0; s < c->plan->steps.count && !c->planner->failed; s++) {
         const bti_step *step = &c->plan->steps.items[s];
-        bool joins = may_join(c, step);
-        int32_t number = joins ? find_batch(c, step) : -1;
+        bool joins = may_join(c, step), late = is_late(c, step);
+        int32_t number = joins ? find_batch(c, step, late) : -1;
         if (step->kind == BTI_STEP_COPY) c->open_count = 0;
         c->next[s] = -1;
         if (number < 0)
-            number = begin_batch(c, step, (int32_t)s, joins);
+            number = begin_batch(c, step, (int32_t)s, joins, late);
         else {
             batch *b = &c->batches.items[number];
             c->next[b->last] = (int32_t)s;
             b->last = (int32_t)s;
             b->count++;
         }
-        for (int o = 0; o < step->output_count; o++) c->made[bti_plan_output(c->plan, step, o)->storage] = number;
+        for (int o = 0; o < step->output_count; o++) {
+            int32_t storage = bti_plan_output(c->plan, step, o)->storage;
+            c->made[storage] = number;
+            c->late[storage] = late;
+        }
     }
 }
 
@@ -159,10 +175,13 @@ void bti_pass_combine(bti_planner *planner) {
     for (size_t s = 1; s < plan->steps.count && !any; s++)
         any = planner->how->target(plan->steps.items[s].device)->launch_boxes > 1;
     if (!any) return;
-    combiner c = {.planner = planner, .plan = plan};
+    combiner c = {.planner = planner, .plan = plan, .last_collective = -1};
+    for (size_t s = 0; s < plan->steps.count; s++)
+        if (plan->steps.items[s].kind == BTI_STEP_COLLECTIVE) c.last_collective = (int32_t)s;
     c.next = bti_alloc(plan->steps.count * sizeof *c.next);
     c.made = bti_alloc(plan->storages.count * sizeof *c.made);
-    c.kept = bti_calloc(plan->storages.count, sizeof *c.kept);
+    c.kept = bti_calloc(2 * plan->storages.count, sizeof *c.kept);
+    c.late = c.kept + plan->storages.count;
     planner->failed = !c.next || !c.made || !c.kept;
     if (!planner->failed) {
         for (size_t s = 0; s < plan->storages.count; s++) c.made[s] = -1;

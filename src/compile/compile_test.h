@@ -27,7 +27,7 @@
 static bti_node *made[2048];
 static int made_count;
 static bti_plan plan;
-static bti_nodes order;
+static bti_order order = {.claim = 1};
 static bti_fusing fusing = BTI_PRIMITIVES;
 static bool arenas = true;
 
@@ -40,9 +40,8 @@ static inline bti_node *remember(bti_node *node, int device) {
 
 static inline bti_node *op(bti_op o, int device, int rank, const int64_t *shape, int attr_count, const int64_t *attr,
                            int inputs, bti_node *const *input) {
-    bt_dtype dtype = o == BTI_OP_argmax ? BT_I32 : BT_F32;
     bti_attr its = attr_of(o, attr_count, attr);
-    return remember(bti_node_new(o, dtype, rank, shape, inputs, input, &its), device);
+    return remember(bti_node_new(o, BT_F32, rank, shape, inputs, input, &its), device);
 }
 #define OP(name, device, shape, attr, ...)                                                                  \
     op(BTI_OP_##name, device, shape, attr, (int)(sizeof((bti_node *[]){__VA_ARGS__}) / sizeof(bti_node *)), \
@@ -65,7 +64,7 @@ static inline bti_node *constant(int device, int64_t value) {
 
 static inline void forget_plan(void) {
     bti_plan_free(&plan);
-    bti_vec_free(&order);
+    bti_unclaim(&order);
     plan = (bti_plan){0};
 }
 
@@ -77,7 +76,9 @@ static inline const bti_target_facts *target_of(int device) {
 
 static inline void make_plan(bti_node *const *wanted, int count) {
     forget_plan();
-    assert_int_equal(bti_reach(wanted, (size_t)count, &order), BT_OK);
+    bti_node *busy;
+    assert_int_equal(bti_reach(wanted, (size_t)count, &order, &busy), BT_OK);
+    assert_null(busy);
     bti_planning how = {.fusing = fusing, .share = arenas, .target = target_of};
     assert_int_equal(bti_compile(&order, wanted, (size_t)count, &how, &plan), BT_OK);
 }

@@ -1,7 +1,6 @@
 /* Operations that run regions. A region is planned by itself, once, whatever the number of times that it runs: its inputs
  * and outputs are storages that each run binds. */
 #include "base/alloc.h"
-#include "compile/mark.h"
 #include "compile/planner.h"
 #include "ir/region.h"
 
@@ -30,6 +29,7 @@ static int64_t lay_out_scratch(bti_control *control, const bti_node *node) {
 
 static bool fill_control(bti_planner *planner, bti_control *control, const bti_node *node) {
     const bti_tuple *tuple = node->tuple;
+    bool *read = bti_use_of(planner, node)->read;
     control->op = node->op;
     control->plans = bti_calloc((size_t)tuple->region_count, sizeof *control->plans);
     if (!control->plans) return false;
@@ -39,15 +39,14 @@ static bool fill_control(bti_planner *planner, bti_control *control, const bti_n
         control->carried = node->attr->scan.carried;
         control->by_row = node->attr->scan.by_row;
         control->reverse = node->attr->scan.reverse != 0;
-        for (int i = 0; i < control->carried; i++) tuple->read[i] = true;
+        for (int i = 0; i < control->carried; i++) read[i] = true;
     } else if (node->op == BTI_OP_while) {
         control->carried = (int)node->attr->loop.carried;
         control->steps = node->attr->loop.most;
     }
     control->carry_offset = bti_calloc((size_t)control->carried + 1, sizeof *control->carry_offset);
     for (int r = 0; r < tuple->region_count; r++)
-        if (planner->plan_region(planner, node, r, node->op == BTI_OP_scan ? tuple->read : NULL, &control->plans[r]) !=
-            BT_OK)
+        if (planner->plan_region(planner, node, r, node->op == BTI_OP_scan ? read : NULL, &control->plans[r]) != BT_OK)
             return false;
     return control->carry_offset != NULL;
 }
@@ -72,7 +71,7 @@ void bti_plan_control(bti_planner *planner, bti_node *node) {
     for (int i = 0; i < count && !planner->failed; i++) {
         const bti_type *type = &node->tuple->types[i];
         bool rows = node->op == BTI_OP_scan && i >= node->attr->scan.carried;
-        if (rows && !node->tuple->read[i])
+        if (rows && !bti_use_of(planner, node)->read[i])
             outputs[i] = bti_add_nothing(planner, node);
         else
             outputs[i] = bti_add_value(planner, node, node->device, -1, type->dtype, type->rank, type->shape, NULL);
@@ -89,8 +88,7 @@ void bti_plan_control(bti_planner *planner, bti_node *node) {
                          .input_count = node->input_count,
                          .output_count = count + 1,
                          .control = (int32_t)plan->controls.count - 1};
-        node->mark = planner->mark;
-        node->mark_index = (int64_t)plan->steps.count;
+        bti_note_planned(planner, node, (int32_t)plan->steps.count);
         bti_add_step_of_many(planner, step, inputs, outputs);
     }
     bti_free(inputs);

@@ -1,6 +1,5 @@
 /* Operations of the program's: one step for all results. Equal calls are one step, as other operations are. */
 #include "base/alloc.h"
-#include "compile/mark.h"
 #include "compile/planner.h"
 
 static bool makes(const bti_planner *planner, const bti_step *step, const bti_tuple *tuple) {
@@ -44,8 +43,7 @@ void bti_plan_custom(bti_planner *planner, bti_node *node) {
     if (!room) planner->failed = true;
     if (room) {
         int32_t number = add_custom(planner, node, room, room + node->input_count);
-        node->mark = planner->mark;
-        node->mark_index = number;
+        bti_note_planned(planner, node, number);
     }
     bti_free(room);
 }

@@ -358,7 +358,7 @@ void bti_begin_group(bti_fuser *fuser, int32_t number, const bti_step *step, bti
         }
     }
     append(fuser, group, number);
-    if (step->kind == BTI_STEP_COPY)
+    if (step->kind == BTI_STEP_COPY || step->kind == BTI_STEP_COLLECTIVE)
         why = BTI_WHY_DEVICE;
     else if (whole || member->rows >= 0)
         why = BTI_WHY_WORK;

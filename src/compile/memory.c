@@ -23,6 +23,77 @@ static void find_lifetimes(bti_plan *plan, bool share) {
             (int32_t)plan->steps.count;
 }
 
+static bool is_temporary(const bti_plan *plan, const bti_storage *storage) {
+    return !storage->given && !storage->own_block && storage->bytes > 0 &&
+           storage->last_step < (int32_t)plan->steps.count;
+}
+
+/* --- collectives ---------------------------------------------------------------------------------------------------- */
+
+/* Storages that a collective uses longer than the steps that read them tell, by the step that they are free after. */
+typedef struct late_frees {
+    int32_t *first; /* by step: a storage, -1 */
+    int32_t *next;  /* by storage */
+} late_frees;
+
+/* The first step of the device that reads an output of the collective, so that it waits for it; the last step of the plan: none does. */
+static int32_t find_join(const bti_plan *plan, size_t collective, int member) {
+    const bti_step *of = &plan->steps.items[collective];
+    int32_t join = (int32_t)plan->steps.count;
+    for (int o = member; o < of->output_count; o += of->group) {
+        int32_t made = bti_plan_output(plan, of, o)->storage;
+        for (int32_t s = (int32_t)collective + 1; s < join; s++)
+            for (int i = 0; i < plan->steps.items[s].input_count && s < join; i++)
+                if (bti_plan_operand(plan, &plan->steps.items[s], i)->storage == made) join = s;
+    }
+    return join < (int32_t)plan->steps.count ? join : (int32_t)plan->steps.count - 1;
+}
+
+static int count_uses(const bti_plan *plan, const bti_step *step, int32_t storage) {
+    int uses = 0;
+    for (int i = 0; i < step->input_count + step->output_count; i++)
+        uses += bti_plan_operand(plan, step, i)->storage == storage;
+    return uses;
+}
+
+/* The output takes the place of the input, which nobody else reads from then on. */
+static bool reduces_in_place(const bti_plan *plan, size_t collective, int input) {
+    const bti_step *step = &plan->steps.items[collective];
+    const bti_value *in = bti_plan_operand(plan, step, input), *out = bti_plan_output(plan, step, input);
+    const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
+    return is_temporary(plan, from) && is_temporary(plan, to) && from->last_step == (int32_t)collective &&
+           from->bytes == to->bytes && !in->layout.offset && count_uses(plan, step, in->storage) == 1;
+}
+
+static void keep_until(bti_plan *plan, late_frees *late, int32_t storage, int32_t join) {
+    bti_storage *kept = &plan->storages.items[storage];
+    if (kept->last_step >= join) return;
+    kept->last_step = join;
+    if (!is_temporary(plan, kept) || kept->first_step < 0) return;
+    late->next[storage] = late->first[join];
+    late->first[join] = storage;
+}
+
+/* A collective runs beside later steps: up to the one that waits for it nothing else may lie in its inputs' and outputs' places. */
+static void extend_lifetimes(bti_plan *plan, late_frees *late) {
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        if (step->kind != BTI_STEP_COLLECTIVE) continue;
+        for (int member = 0; member < step->group; member++) {
+            int32_t join = find_join(plan, s, member);
+            for (int i = member; i < step->input_count; i += step->group) {
+                int32_t in = bti_plan_operand(plan, step, i)->storage, out = bti_plan_output(plan, step, i)->storage;
+                if (reduces_in_place(plan, s, i)) {
+                    plan->storages.items[out].in_place = true;
+                    plan->storages.items[in].last_step = join;
+                } else
+                    keep_until(plan, late, in, join);
+                keep_until(plan, late, out, join);
+            }
+        }
+    }
+}
+
 /* --- arenas --------------------------------------------------------------------------------------------------------- */
 
 typedef struct gap {
@@ -99,11 +170,6 @@ static bool give(arena *a, int64_t offset, int64_t bytes) {
 
 /* --- placing -------------------------------------------------------------------------------------------------------- */
 
-static bool is_temporary(const bti_plan *plan, const bti_storage *storage) {
-    return !storage->given && !storage->own_block && storage->bytes > 0 &&
-           storage->last_step < (int32_t)plan->steps.count;
-}
-
 /* A temporary that the kernel reads for the last time, and at each point only where it then writes: its place serves. */
 static int32_t find_in_place(const bti_plan *plan, size_t s, int output) {
     const bti_step *step = &plan->steps.items[s];
@@ -145,7 +211,7 @@ static bool place_outputs(bti_plan *plan, arena_list *arenas, size_t s) {
     for (int o = 0; o < step->output_count; o++) {
         bti_storage *out = &plan->storages.items[bti_plan_output(plan, step, o)->storage];
         if (!is_temporary(plan, out)) continue;
-        int32_t given = find_in_place(plan, s, o);
+        int32_t given = out->in_place ? bti_plan_operand(plan, step, o)->storage : find_in_place(plan, s, o);
         if (given >= 0) {
             out->offset = plan->storages.items[given].offset;
             out->in_place = true;
@@ -180,13 +246,35 @@ static bool free_inputs(bti_plan *plan, arena_list *arenas, size_t s) {
     return true;
 }
 
+static bool free_late(const bti_plan *plan, arena_list *arenas, const late_frees *late, size_t s) {
+    bool fine = true;
+    for (int32_t storage = late->first ? late->first[s] : -1; storage >= 0 && fine; storage = late->next[storage]) {
+        const bti_storage *of = &plan->storages.items[storage];
+        if (count_uses(plan, &plan->steps.items[s], storage)) continue; /* free_inputs did */
+        fine = give(arena_of(arenas, of->device), of->offset, rounded(of->bytes));
+    }
+    return fine;
+}
+
+static bool note_collectives(bti_plan *plan, late_frees *late) {
+    late->first = bti_alloc(plan->steps.count * sizeof *late->first);
+    late->next = bti_alloc(plan->storages.count * sizeof *late->next);
+    if (!late->first || !late->next) return false;
+    for (size_t s = 0; s < plan->steps.count; s++) late->first[s] = -1;
+    extend_lifetimes(plan, late);
+    return true;
+}
+
 void bti_pass_memory(bti_planner *planner) {
     bti_plan *plan = planner->plan;
     arena_list arenas = {0};
-    bool placed = true;
+    late_frees late = {0};
     find_lifetimes(plan, planner->how->share);
+    bool placed = !bti_has_collectives(planner) || note_collectives(plan, &late);
     for (size_t s = 0; s < plan->steps.count && placed; s++)
-        placed = place_outputs(plan, &arenas, s) && free_inputs(plan, &arenas, s);
+        placed = place_outputs(plan, &arenas, s) && free_inputs(plan, &arenas, s) && free_late(plan, &arenas, &late, s);
+    bti_free(late.first);
+    bti_free(late.next);
     for (size_t d = 0; d < arenas.count; d++) {
         placed = placed && bti_vec_push(&plan->arenas, arenas.items[d].end);
         bti_vec_free(&arenas.items[d].gaps);

@@ -1,26 +1,22 @@
 /* The value of one node: a step of one operation, or a view of what a step leaves; numbered, simplified, copied between devices as needed. */
 #include "compile/fuser.h"
-#include "compile/mark.h"
-
-static uint64_t last_mark; /* protected by the graph lock, which every walk holds */
-uint64_t bti_next_mark(void) { return ++last_mark; }
 
 int32_t bti_value_of(bti_planner *planner, bti_node *node) {
-    if (node->mark == planner->mark) return (int32_t)node->mark_index;
-    int32_t value =
+    int32_t value = bti_planned(planner, node);
+    if (value >= 0) return value;
+    value =
         bti_add_value(planner, node, node->device, -1, (bt_dtype)node->dtype, node->rank, node->shape, &node->layout);
     if (!planner->failed) {
         bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, value)->storage];
         storage->external = node->buffer;
         storage->given = true;
     }
-    node->mark = planner->mark;
-    node->mark_index = value;
+    bti_note_planned(planner, node, value);
     return value;
 }
 
 int32_t bti_value_on(bti_planner *planner, bti_node *input, int device) {
-    if (input->mark != planner->mark && bti_is_rematerializable(input))
+    if (bti_planned(planner, input) < 0 && bti_is_rematerializable(input))
         return bti_rematerialize(planner, input, device);
     return bti_add_copy(planner, input, bti_value_of(planner, input), device);
 }
@@ -53,7 +49,7 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
 
 static int32_t plan_result(bti_planner *planner, bti_node *result) {
     const bti_node *tuple = result->inputs[0];
-    if (tuple->mark == planner->mark) return bti_value_of_result(planner, tuple, result->attr->result.index);
+    if (bti_planned(planner, tuple) >= 0) return bti_value_of_result(planner, tuple, result->attr->result.index);
     int32_t value = bti_add_value(planner, result, result->device, -1, (bt_dtype)result->dtype, result->rank,
                                   result->shape, NULL); /* the tuple is done */
     if (planner->failed) return 0;
@@ -73,7 +69,7 @@ int32_t bti_plan_node(bti_planner *planner, bti_node *node) {
     if (node->op == BTI_OP_callback) bti_add_callback(planner, node, value);
     if (node->op == BTI_OP_barrier) {
         const bti_node *after = node->inputs[1];
-        return bti_add_barrier(planner, value, after->mark == planner->mark ? (int32_t)after->mark_index : -1);
+        return bti_add_barrier(planner, value, bti_planned(planner, after));
     }
     if (node->op == BTI_OP_copy && input->device == node->device) return bti_add_dense(planner, node, value);
     return class == BTI_MOVEMENT ? bti_add_movement(planner, node, value) : value;

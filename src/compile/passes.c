@@ -6,16 +6,18 @@
 typedef struct bti_pass {
     const char *name;
     void (*run)(bti_planner *planner);
+    bool (*concerns)(const bti_planner *planner); /* whether there is anything for it; NULL: always */
 } bti_pass;
 
 static const bti_pass passes[] = {
-    {"place", bti_pass_place},         /* nodes to steps: on which device, copies, constants, equal ones once */
-    {"choose", bti_pass_choose},       /* what does a step */
-    {"fuse", bti_pass_fuse},           /* which steps are one kernel */
-    {"schedule", bti_pass_schedule},   /* kernels in the place of steps, in order */
-    {"combine", bti_pass_combine},     /* which kernels are one launch */
-    {"epilogues", bti_pass_epilogues}, /* which kernels products apply as they are made */
-    {"memory", bti_pass_memory},       /* where temporaries lie */
+    {"place", bti_pass_place, NULL},       /* nodes to steps: on which device, copies, constants, equal ones once */
+    {"choose", bti_pass_choose, NULL},     /* what does a step */
+    {"fuse", bti_pass_fuse, NULL},         /* which steps are one kernel */
+    {"schedule", bti_pass_schedule, NULL}, /* kernels in the place of steps, in order */
+    {"buckets", bti_pass_buckets, bti_has_collectives}, /* which collectives are one, and when they begin */
+    {"combine", bti_pass_combine, NULL},                /* which kernels are one launch */
+    {"epilogues", bti_pass_epilogues, NULL},            /* which kernels products apply as they are made */
+    {"memory", bti_pass_memory, NULL},                  /* where temporaries lie */
 };
 enum { PASSES = sizeof passes / sizeof *passes };
 
@@ -39,11 +41,17 @@ static bt_status run_passes(bti_planner *planner, size_t operations) {
     planner->plan_region = plan_region;
     planner->inner = &inner;
     for (int p = 0; p < PASSES && !planner->failed; p++) {
+        if (passes[p].concerns && !passes[p].concerns(planner)) continue;
         passes[p].run(planner);
         if (how->text && !planner->failed) bti_passes_text(how->text, passes[p].name, planner);
     }
     if (how->text) bti_str_add(how->text, bti_str_text(&inner));
     bti_str_free(&inner);
+    for (size_t t = 0; t < planner->tuples.count; t++) bti_free(planner->tuples.items[t].read);
+    bti_vec_free(&planner->tuples);
+    bti_numbers_free(&planner->tuple_numbers);
+    bti_numbers_free(&planner->numbers);
+    bti_free(planner->planned);
     bti_vec_free(&planner->known);
     bti_vec_free(&planner->copied_from);
     bti_vec_free(&planner->after);
@@ -74,7 +82,7 @@ static bt_status plan_region(const bti_planner *outer, const bti_node *tuple, in
     return status;
 }
 
-bt_status bti_compile(const bti_nodes *order, bti_node *const *wanted, size_t count, const bti_planning *how,
+bt_status bti_compile(const bti_order *order, bti_node *const *wanted, size_t count, const bti_planning *how,
                       bti_plan *plan) {
     bti_planner planner = {.plan = plan,
                            .how = how,

@@ -26,6 +26,12 @@ static void add_name(bti_str *text, const bti_plan *plan, const bti_step *step) 
     bti_str_addf(text, "%-12s", name);
 }
 
+static void add_group_devices(bti_str *text, const bti_planner *planner, const bti_step *step) {
+    for (int i = 0; i < step->group; i++)
+        bti_str_addf(text, "%s%s", i ? "," : " ", planner->how->device_name(bti_plan_device(planner->plan, step, i)));
+    bti_str_add(text, "  ");
+}
+
 static void add_operands(bti_str *text, const bti_plan *plan, const bti_step *step) {
     for (int o = 0; o < step->output_count; o++) {
         const bti_value *value = bti_plan_output(plan, step, o);
@@ -115,7 +121,10 @@ void bti_passes_text(bti_str *text, const char *pass, const bti_planner *planner
         const bti_step *step = &plan->steps.items[s];
         bti_str_addf(text, "%4zu  ", s + 1);
         add_name(text, plan, step);
-        bti_str_addf(text, " %s  ", planner->how->device_name(step->device));
+        if (step->kind == BTI_STEP_COLLECTIVE)
+            add_group_devices(text, planner, step);
+        else
+            bti_str_addf(text, " %s  ", planner->how->device_name(step->device));
         if (step->kind == BTI_STEP_COPY) bti_str_addf(text, "-> %s  ", planner->how->device_name(receiver(plan, step)));
         add_operands(text, plan, step);
         if (!strcmp(pass, "choose")) add_doer(text, planner, s);

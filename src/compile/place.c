@@ -1,31 +1,7 @@
 /* The first pass: nodes become steps of one operation each, on their devices, and views of what steps leave. The walk numbers values, computes
  * constants and copies between devices as it goes: what a node reads is the simplified value, with its layout, on the node's device. */
 #include "compile/fuser.h"
-#include "compile/mark.h"
 #include "ir/region.h"
-
-/* --- which nodes are needed ------------------------------------------------------------------------------------------ */
-
-static bool add_to_order(bti_nodes *order, bti_node *node, uint64_t mark) {
-    if (node->mark == mark || atomic_load(&node->state) != BTI_PENDING) return true;
-    node->mark = mark;
-    return bti_vec_push(order, node);
-}
-
-bt_status bti_reach(bti_node *const *wanted, size_t count, bti_nodes *order) {
-    uint64_t mark = bti_next_mark();
-    for (size_t i = 0; i < count; i++)
-        if (!add_to_order(order, wanted[i], mark)) goto short_of_memory;
-    for (size_t next = 0; next < order->count; next++) {
-        const bti_node *node = order->items[next];
-        for (int i = 0; i < node->input_count; i++)
-            if (!add_to_order(order, node->inputs[i], mark)) goto short_of_memory;
-    }
-    bti_nodes_sort(order->items, order->count);
-    return BT_OK;
-short_of_memory:
-    return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory while collecting %zu operations", order->count);
-}
 
 /* --- what is kept ------------------------------------------------------------------------------------------------------ */
 
@@ -49,7 +25,8 @@ static void add_result(bti_planner *planner, bti_node *node, int32_t value, int3
  * nobody else asked for. */
 static void keep_results(bti_planner *planner, bti_node *tuple) {
     bti_tuple *of = tuple->tuple;
-    if (planner->failed || (atomic_load(&of->alive) <= of->reached && !(tuple->host && of->held))) return;
+    const bti_tuple_use *use = planner->failed ? NULL : bti_use_of(planner, tuple);
+    if (!use || (atomic_load(&of->alive) <= use->reached && !(tuple->host && use->held))) return;
     if (!of->buffers && !(of->buffers = bti_calloc((size_t)of->result_count + 1, sizeof *of->buffers))) {
         planner->failed = true;
         return;
@@ -57,53 +34,72 @@ static void keep_results(bti_planner *planner, bti_node *tuple) {
     for (int i = 0; i < of->result_count; i++) add_result(planner, tuple, bti_value_of_result(planner, tuple, i), i);
 }
 
-/* Which results of tuples are computed for somebody: those among the nodes. */
-static void note_reads(bti_node *const *nodes, size_t count, uint64_t is_wanted) {
-    for (size_t i = 0; i < count; i++) {
-        bti_tuple *tuple = nodes[i]->tuple;
-        if (!tuple) continue;
-        tuple->reached = 0;
-        tuple->held = false;
-        memset(tuple->read, 0, (size_t)tuple->result_count * sizeof *tuple->read);
+static bool add_tuple_use(bti_planner *planner, const bti_node *tuple) {
+    bti_tuple_use use = {.read = bti_calloc((size_t)tuple->tuple->result_count + 1, sizeof *use.read)};
+    if (!use.read || !bti_vec_push(&planner->tuples, use)) {
+        bti_free(use.read);
+        return false;
     }
-    for (size_t i = 0; i < count; i++) {
+    return bti_number_put(&planner->tuple_numbers, tuple, (int64_t)planner->tuples.count - 1);
+}
+
+/* Which results of tuples are computed for somebody: those among the nodes. asked: by node; NULL: none. */
+static void note_reads(bti_planner *planner, bti_node *const *nodes, size_t count, const bool *asked) {
+    for (size_t i = 0; i < count && !planner->failed; i++)
+        if (nodes[i]->tuple) planner->failed = !add_tuple_use(planner, nodes[i]);
+    for (size_t i = 0; i < count && planner->tuples.count && !planner->failed; i++) {
         if (nodes[i]->op != BTI_OP_result) continue;
-        bti_tuple *tuple = nodes[i]->inputs[0]->tuple;
-        tuple->reached++;
-        tuple->held = tuple->held || nodes[i]->mark == is_wanted || atomic_load(&nodes[i]->handles);
-        tuple->read[nodes[i]->attr->result.index] = true;
+        const bti_node *tuple = nodes[i]->inputs[0];
+        if (bti_number_of(&planner->tuple_numbers, tuple) < 0) continue; /* it is done */
+        bti_tuple_use *use = bti_use_of(planner, tuple);
+        use->reached++;
+        use->held = use->held || (asked && asked[i]) || atomic_load(&nodes[i]->handles);
+        use->read[nodes[i]->attr->result.index] = true;
     }
 }
 
 /* Others hold results that were not asked for: all are computed. */
-static void note_other_readers(bti_node *const *nodes, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        bti_tuple *tuple = nodes[i]->tuple;
-        for (int r = 0; tuple && r < tuple->result_count && atomic_load(&tuple->alive) > tuple->reached; r++)
-            tuple->read[r] = true;
+static void note_other_readers(bti_planner *planner) {
+    const bti_order *order = planner->order;
+    for (size_t i = 0; i < order->count && planner->tuples.count && !planner->failed; i++) {
+        const bti_tuple *tuple = order->items[i]->tuple;
+        bti_tuple_use *use = tuple ? bti_use_of(planner, order->items[i]) : NULL;
+        for (int r = 0; tuple && r < tuple->result_count && atomic_load(&tuple->alive) > use->reached; r++)
+            use->read[r] = true;
     }
 }
 
+/* By node of the order, whether it was asked for; -1 as what each is planned as. */
+static bool *begin_order(bti_planner *planner) {
+    const bti_order *order = planner->order;
+    bool *asked = bti_calloc(order->count + 1, sizeof *asked);
+    planner->planned = bti_alloc((order->count + 1) * sizeof *planner->planned);
+    if (!asked || !planner->planned) planner->failed = true;
+    for (size_t i = 0; i < order->count && !planner->failed; i++) planner->planned[i] = -1;
+    for (size_t i = 0; i < planner->wanted_count && !planner->failed; i++)
+        if (bti_is_claimed(planner->wanted[i], order)) asked[planner->wanted[i]->claimed] = true;
+    return asked;
+}
+
 static void place_order(bti_planner *planner) {
-    uint64_t is_wanted = bti_next_mark();
-    planner->mark = bti_next_mark();
-    for (size_t i = 0; i < planner->wanted_count; i++) planner->wanted[i]->mark = is_wanted;
-    note_reads(planner->order->items, planner->order->count, is_wanted);
-    note_other_readers(planner->order->items, planner->order->count);
-    for (size_t i = 0; i < planner->order->count && !planner->failed; i++) {
-        bti_node *node = planner->order->items[i];
-        bool asked = node->mark == is_wanted;
+    const bti_order *order = planner->order;
+    bool *asked = begin_order(planner);
+    note_reads(planner, order->items, order->count, asked);
+    note_other_readers(planner);
+    for (size_t i = 0; i < order->count && !planner->failed; i++) {
+        bti_node *node = order->items[i];
+        if (!bti_is_claimed(node, order)) continue; /* a constant: made where it is read */
         if (node->tuple) {
             bti_plan_tuple(planner, node);
             keep_results(planner, node);
             continue;
         }
-        if (!asked && bti_is_rematerializable(node)) continue; /* made where it is read */
+        if (!asked[i] && bti_is_rematerializable(node)) continue;
         int32_t value = bti_plan_node(planner, node);
-        node->mark = planner->mark;
-        node->mark_index = value;
-        if (asked || is_kept(planner, node, value)) add_result(planner, node, value, -1);
+        bti_note_planned(planner, node, value);
+        if (asked[i] || is_kept(planner, node, value)) add_result(planner, node, value, -1);
     }
+    bti_free(asked);
 }
 
 /* --- regions ------------------------------------------------------------------------------------------------------------ */
@@ -145,8 +141,7 @@ static void place_region(bti_planner *planner) {
     int32_t *outputs = bti_alloc(((size_t)region->output_count + 1) * sizeof *outputs);
     bool *needed = find_needed(planner);
     if (!outputs || !needed) planner->failed = true;
-    planner->mark = bti_next_mark();
-    note_reads(region->nodes, (size_t)region->node_count, planner->mark);
+    note_reads(planner, region->nodes, (size_t)region->node_count, NULL);
     for (int i = 0; i < region->input_count && !planner->failed; i++) (void)bti_value_of(planner, region->inputs[i]);
     for (int i = 0; i < region->node_count && !planner->failed; i++) {
         bti_node *node = region->nodes[i];
@@ -156,8 +151,7 @@ static void place_region(bti_planner *planner) {
             continue;
         }
         int32_t value = bti_plan_node(planner, node);
-        node->mark = planner->mark;
-        node->mark_index = value;
+        bti_note_planned(planner, node, value);
     }
     for (int o = 0; o < region->output_count && !planner->failed; o++) {
         outputs[o] = is_read(planner, o) ? own_output(planner, region->outputs[o], outputs, o)

@@ -12,6 +12,13 @@ typedef struct bti_known {
     int32_t value; /* the result */
 } bti_known;
 
+/* For whom a tuple is computed. */
+typedef struct bti_tuple_use {
+    bool *read;  /* by result: it is computed for somebody */
+    int reached; /* results that the plan is for */
+    bool held;   /* one of them stays in memory */
+} bti_tuple_use;
+
 struct bti_planner;
 /* Plans region number `which` of a tuple. read: by output, whether it is computed; NULL: all are. */
 typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_node *tuple, int which,
@@ -20,16 +27,19 @@ typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_
 typedef struct bti_planner {
     bti_plan *plan;
     const bti_planning *how;
-    const bti_nodes *order;
+    const bti_order *order;
     bti_node *const *wanted;
     size_t wanted_count;
     const bti_region *region; /* instead of order and wanted */
     const bool *read;         /* of the region's outputs; NULL: all */
+    int32_t *planned;         /* by node of the order: its value, or the step of a tuple; -1: not yet */
+    bti_numbers numbers;      /* the same of other nodes: those of a region, and what is done */
+    BTI_VEC(bti_tuple_use) tuples;
+    bti_numbers tuple_numbers; /* which of them */
     bti_region_planner *plan_region;
     const char *title; /* of its texts: "", or which region it is */
     bti_str *inner;    /* texts of the regions that it plans: they follow its own */
     struct bti_fuser *fuser;
-    uint64_t mark;
     const bti_node *now;      /* being planned */
     bool failed;              /* for want of memory */
     BTI_VEC(bti_known) known; /* open addressing; capacity a power of two */
@@ -72,6 +82,21 @@ bool bti_is_const(bti_planner *planner, int32_t value, uint64_t *bits);
 /* simplify.c: true when the operation was replaced by others, or computed; *simple is then its value. */
 bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                   const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple);
+/* The claimer's order has a number for each node; other nodes may be in several plans at a time. */
+static inline bool bti_is_in_order(const bti_planner *planner, const bti_node *node) {
+    return planner->order && bti_is_claimed(node, planner->order);
+}
+/* What a node was planned as, a value, or the step of a tuple; -1: it was not planned, or is done. values.c notes that; `failed` when memory is
+ * short. */
+static inline int32_t bti_planned(const bti_planner *planner, const bti_node *node) {
+    return bti_is_in_order(planner, node) ? planner->planned[node->claimed]
+                                          : (int32_t)bti_number_of(&planner->numbers, node);
+}
+void bti_note_planned(bti_planner *planner, const bti_node *node, int32_t value);
+/* Of a tuple that has a place in the plan. */
+static inline bti_tuple_use *bti_use_of(const bti_planner *planner, const bti_node *tuple) {
+    return &planner->tuples.items[bti_number_of(&planner->tuple_numbers, tuple)];
+}
 /* nodes.c: the value of a node; that of one planned before, or done; the same on a device. */
 int32_t bti_plan_node(bti_planner *planner, bti_node *node);
 int32_t bti_value_of(bti_planner *planner, bti_node *node);
@@ -99,6 +124,8 @@ void bti_pass_place(bti_planner *planner);
 void bti_pass_choose(bti_planner *planner);
 void bti_pass_fuse(bti_planner *planner);     /* and join.c, domain.c, split.c */
 void bti_pass_schedule(bti_planner *planner); /* and write.c */
+bool bti_has_collectives(const bti_planner *planner);
+void bti_pass_buckets(bti_planner *planner);
 void bti_pass_combine(bti_planner *planner);
 void bti_pass_epilogues(bti_planner *planner);
 void bti_pass_memory(bti_planner *planner); /* memory.c */

@@ -77,7 +77,6 @@ static uint64_t start_of(bti_op op, bt_dtype dtype) {
 }
 
 static bool trivial_fold(const shaped *s, bti_op op, int32_t input, int32_t *simple) {
-    if (op == BTI_OP_argmax || op == BTI_OP_argmin) return false;
     const bti_value *in = bti_plan_value(s->planner, input);
     bool empty = false, folds_points = false;
     for (int i = 0; i < in->rank; i++) {

@@ -1,4 +1,5 @@
 /* Tuples: one step for an operation with several results. */
+#include "base/alloc.h"
 #include "compile/planner.h"
 
 /* Equal ones are one step. Its outputs are nothing until they are read. */
@@ -20,11 +21,59 @@ static void plan_order(bti_planner *planner, bti_node *node) {
         bti_remember_value(planner, (bti_known){.hash = hash, .step = number, .value = number});
         bti_add_step_of_many(planner, step, &input, outputs);
     }
-    node->mark = planner->mark;
-    node->mark_index = number;
+    bti_note_planned(planner, node, number);
+}
+
+/* Inputs where the devices read them, and outputs there. */
+static bool place_parts(bti_planner *planner, const bti_node *node, int32_t *inputs) {
+    for (int i = 0; i < node->input_count && !planner->failed; i++) {
+        bti_node *part = node->inputs[i];
+        inputs[i] = bti_add_dense(planner, part, bti_value_on(planner, part, part->device));
+    }
+    return !planner->failed;
+}
+
+static void add_collective(bti_planner *planner, const bti_node *node, const int32_t *inputs, int32_t *outputs) {
+    for (int i = 0; i < node->input_count && !planner->failed; i++) {
+        const bti_type *type = &node->tuple->types[i];
+        outputs[i] =
+            bti_add_value(planner, node, node->inputs[i]->device, -1, type->dtype, type->rank, type->shape, NULL);
+    }
+    bti_step step = {.kind = BTI_STEP_COLLECTIVE,
+                     .op = node->op,
+                     .device = node->device,
+                     .group = node->input_count,
+                     .node = node,
+                     .input_count = node->input_count,
+                     .output_count = node->input_count};
+    if (!planner->failed) bti_add_step_of_many(planner, step, inputs, outputs);
+}
+
+static void plan_collective(bti_planner *planner, bti_node *node) {
+    bti_step like = {.op = node->op, .device = node->device, .node = node, .input_count = node->input_count};
+    int32_t *inputs = bti_alloc(2 * (size_t)node->input_count * sizeof *inputs);
+    planner->now = node;
+    if (!inputs) planner->failed = true;
+    if (!inputs || !place_parts(planner, node, inputs)) {
+        bti_free(inputs);
+        return;
+    }
+    uint64_t hash;
+    int32_t number = bti_find_kernel(planner, &like, inputs, NULL, &hash);
+    if (number < 0) {
+        number = (int32_t)planner->plan->steps.count;
+        add_collective(planner, node, inputs, inputs + node->input_count);
+        bti_remember_value(planner, (bti_known){.hash = hash, .step = number, .value = number});
+    }
+    if (!planner->failed) bti_note_planned(planner, node, number);
+    bti_free(inputs);
 }
 
 void bti_plan_tuple(bti_planner *planner, bti_node *node) {
+    if (bti_op_info((bti_op)node->op)->class == BTI_COLLECTIVE) {
+        plan_collective(planner, node);
+        return;
+    }
     if (node->tuple->region_count)
         bti_plan_control(planner, node);
     else if (node->host)

@@ -126,6 +126,13 @@ int32_t bti_add_value(bti_planner *planner, const bti_node *node, int device, in
     return (int32_t)planner->plan->values.count - 1;
 }
 
+void bti_note_planned(bti_planner *planner, const bti_node *node, int32_t value) {
+    if (bti_is_in_order(planner, node))
+        planner->planned[node->claimed] = value;
+    else if (!bti_number_put(&planner->numbers, node, value))
+        planner->failed = true;
+}
+
 int32_t bti_add_nothing(bti_planner *planner, const bti_node *node) {
     const int64_t none = 0;
     return bti_add_value(planner, node, node->device, -1, BT_U8, 1, &none, NULL);
@@ -133,7 +140,8 @@ int32_t bti_add_nothing(bti_planner *planner, const bti_node *node) {
 
 int32_t bti_value_of_result(bti_planner *planner, const bti_node *tuple, int index) {
     if (planner->failed) return 0;
-    const bti_step *step = &planner->plan->steps.items[tuple->mark_index];
+    int32_t number = bti_planned(planner, tuple);
+    const bti_step *step = &planner->plan->steps.items[number];
     const bti_type *type = &tuple->tuple->types[index];
     size_t operand = (size_t)(step->first_operand + step->input_count + index);
     int32_t value = planner->plan->operands.items[operand];
@@ -143,7 +151,7 @@ int32_t bti_value_of_result(bti_planner *planner, const bti_node *tuple, int ind
     value = bti_add_value(planner, tuple, tuple->device, -1, type->dtype, type->rank, type->shape, NULL);
     if (planner->failed) return 0;
     planner->plan->operands.items[operand] = value;
-    planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step = (int32_t)tuple->mark_index;
+    planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step = number;
     return value;
 }
 

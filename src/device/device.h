@@ -104,10 +104,10 @@ bt_status bti_device_graph_end(int id, void **graph);
 bt_status bti_device_graph_run(int id, void *graph, bool *stale);
 void bti_device_graph_free(int id, void *graph); /* NULL is fine */
 /* all_reduce of drivers/driver.h: first whether it can be had (UNIMPLEMENTED says why not: devices of several drivers, say),
- * then the fold itself. The caller is the only one that launches on any of the devices meanwhile. */
+ * then the reduction itself. */
 bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, bti_op op);
-bt_status bti_device_all_reduce(const int *ids, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                                size_t elements);
+bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *what, const bti_event *after,
+                                bti_reduction_end *ends);
 /* Records an event and waits for it: everything launched so far on the device is done. */
 bt_status bti_device_finish(int id);
 /* What plans for it are made by; it need not be open. */
@@ -126,9 +126,17 @@ typedef struct bti_program {
     const bti_driver *driver;
     void *device, *state;      /* the driver's */
     bti_program_source source; /* its kernel, and that of the program's, are copies */
+    struct bti_programs *among;
+    bool making; /* under their lock: one thread loads it, and gives it texts */
+    bool failed; /* under their lock: that failed */
 } bti_program;
-/* UNIMPLEMENTED: the device has no such program. *program is yours to release. */
-bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program);
+/* UNIMPLEMENTED: the device has no such program. *program is yours to release. *made: it can be launched; the call waited if another thread was
+ * making it. Else the caller makes it: gives it the texts that it wants before its first launch, then calls bti_program_made with the status of that, also of a
+ * failure. No lock is held meanwhile. */
+bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program, bool *made);
+void bti_program_made(bti_program *program, bt_status status);
+/* Whether making a program for it runs a compiler. */
+bool bti_device_compiles_early(int id);
 void bti_program_release(bti_program *program); /* NULL is fine */
 /* Of a primitive, and of a fused kernel, on the program's device. */
 static inline bt_status bti_program_launch(const bti_program *program, const bti_work *work) {

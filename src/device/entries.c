@@ -189,11 +189,13 @@ bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, b
     return bti_pool_take(bti_registry_at(id)->pool, bytes, completed, idle ? BTI_IDLE_IF_CHEAP : BTI_ANY_BLOCK, block);
 }
 
-bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program) {
+bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program, bool *made) {
     *program = NULL;
     BTI_TRY(bti_device_open(id));
-    return bti_programs_get(bti_registry_at(id), source, program);
+    return bti_programs_get(bti_registry_at(id), source, program, made);
 }
+
+bool bti_device_compiles_early(int id) { return bti_registry_at(id)->driver->third_party; }
 
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
@@ -233,35 +235,38 @@ void bti_device_graph_free(int id, void *graph) {
     if (graph) bti_registry_at(id)->driver->graph_free(bti_registry_at(id)->state, graph);
 }
 
-/* `addresses` NULL: only whether it can. */
-static bt_status all_reduce(const int *ids, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                            size_t elements) {
-    void *states[BTI_MAX_DEVICES];
-    const bti_driver *driver = NULL;
+/* Their common driver, which reduces over devices, and their states. */
+static bt_status find_reducer(const int *ids, int count, void **states, const bti_driver **driver) {
+    *driver = NULL;
     if (count < 1 || count > BTI_MAX_DEVICES)
         return bti_fail(BT_INVALID_ARGUMENT, "a fold over %d devices; there can be 1 to %d", count, BTI_MAX_DEVICES);
     for (int i = 0; i < count; i++) {
         BTI_TRY(bti_device_open(ids[i]));
         const bt_device *device = bti_registry_at(ids[i]);
-        if (!driver) driver = device->driver;
-        if (driver != device->driver)
+        if (!*driver) *driver = device->driver;
+        if (*driver != device->driver)
             return bti_fail(BT_UNIMPLEMENTED,
                             "%s and %s are of different drivers, %s and %s, which do not fold together",
-                            bti_registry_at(ids[0])->name, device->name, driver->name, device->driver->name);
+                            bti_registry_at(ids[0])->name, device->name, (*driver)->name, device->driver->name);
         states[i] = device->state;
     }
-    if (!driver->all_reduce)
-        return bti_fail(BT_UNIMPLEMENTED, "the driver %s does not fold over devices", driver->name);
-    return driver->all_reduce(states, count, addresses, dtype, op, elements);
+    if ((*driver)->all_reduce) return BT_OK;
+    return bti_fail(BT_UNIMPLEMENTED, "the driver %s does not fold over devices", (*driver)->name);
 }
 
 bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, bti_op op) {
-    return all_reduce(ids, count, NULL, dtype, op, 0);
+    void *states[BTI_MAX_DEVICES];
+    const bti_driver *driver;
+    BTI_TRY(find_reducer(ids, count, states, &driver));
+    return driver->all_reduce(states, count, &(bti_reduction){.dtype = dtype, .op = op}, NULL, NULL);
 }
 
-bt_status bti_device_all_reduce(const int *ids, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                                size_t elements) {
-    return elements ? all_reduce(ids, count, addresses, dtype, op, elements) : BT_OK;
+bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *what, const bti_event *after,
+                                bti_reduction_end *ends) {
+    void *states[BTI_MAX_DEVICES];
+    const bti_driver *driver;
+    BTI_TRY(find_reducer(ids, count, states, &driver));
+    return driver->all_reduce(states, count, what, after, ends);
 }
 
 bt_status bti_device_finish(int id) {

@@ -4,22 +4,7 @@
 #ifndef BTI_DEVICE_POOL_H
 #define BTI_DEVICE_POOL_H
 
-#include "device/device.h"
-
-typedef struct bti_pool bti_pool;
-
-/* Allocates and frees segments. */
-typedef struct bti_pool_source {
-    void *context;
-    bt_status (*alloc)(void *context, size_t bytes, uint64_t *address);
-    void (*free)(void *context, uint64_t address, size_t bytes);
-} bti_pool_source;
-
-typedef struct bti_pool_counters {
-    size_t limit, used, peak, cached, largest_free, segments;
-} bti_pool_counters;
-
-#define BTI_POOL_ALIGN BTI_MEMORY_ALIGN /* bytes; blocks are multiples of it, at multiples of it */
+#include "device/pool_count.h"
 
 /* Blocks carry the number `device`; limit 0: no limit. Without `caches` each block is a segment of its own, of exactly the bytes asked for, and
  * one that was given back and is idle is freed by the next request of memory. NULL when the host has no memory. */
@@ -42,12 +27,6 @@ void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until);
 /* Releases the segments of which all blocks are free and idle; returns the bytes. */
 size_t bti_pool_release(bti_pool *pool, uint64_t completed);
 
-bti_pool_counters bti_pool_count(bti_pool *pool);
-/* Free bytes in segments that are partly in use, which are neither released nor of use to larger blocks; plus a first segment of small blocks
- * where one may be needed. */
-size_t bti_pool_scattered(bti_pool *pool);
 void bti_pool_reset_peak(bti_pool *pool);
-/* For tests: NULL, or what is inconsistent in the pool. */
-const char *bti_pool_verify(bti_pool *pool);
 
 #endif

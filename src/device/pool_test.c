@@ -494,6 +494,43 @@ static void host_memory_may_fail_at_any_point(void **state) {
     bt_error_clear();
 }
 
+/* Steps that each take one large block, of another size each time, and now and then one that stays; the device is some steps behind. What is held is close
+ * to what was ever in use, and memory is seldom asked for. */
+static void sizes_that_change_leave_nothing_behind(void **state) {
+    (void)state;
+    enum { STEPS = 10000, BEHIND = 8, KEPT_BLOCKS = 16 };
+    source_state source;
+    bti_pool *pool = new_pool(&source, SIZE_MAX, 0);
+    bti_block *kept[KEPT_BLOCKS] = {0}, *block;
+    size_t held = 0;
+    srand(1);
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        uint64_t done = step > BEHIND ? step - BEHIND : 0;
+        if (bti_pool_take(pool, (100 + (size_t)rand() % 500) * MIB + 4096, done, BTI_ANY_BLOCK, &block) != BT_OK)
+            fail_msg("%s", bt_error_text());
+        if (step % 7 == 0) {
+            bti_block **slot = &kept[rand() % KEPT_BLOCKS];
+            if (*slot) bti_pool_give(pool, *slot, step);
+            if (bti_pool_take(pool, (size_t)(rand() % 12000 + 1) << 10, done, BTI_ANY_BLOCK, slot) != BT_OK)
+                fail_msg("%s", bt_error_text());
+        }
+        bti_pool_give(pool, block, step);
+        if (step % 500 == 0) check(pool);
+        if (step > STEPS / 2) held += source.given / (STEPS / 2);
+    }
+    bti_pool_counters count = bti_pool_count(pool);
+    if (held > count.peak + count.peak / 7)
+        fail_msg("%zu MiB are held on average; the most in use was %zu MiB", held / MIB, count.peak / MIB);
+
+    if (source.calls >= STEPS / 20) fail_msg("%zu allocations", source.calls);
+    for (int i = 0; i < KEPT_BLOCKS; i++)
+        if (kept[i]) bti_pool_give(pool, kept[i], STEPS);
+    assert_true(bti_pool_release(pool, STEPS) > 0);
+    check(pool);
+    assert_int_equal(source.given, 0);
+    bti_pool_delete(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_rounded_and_reused),
@@ -509,6 +546,7 @@ int main(void) {
         cmocka_unit_test(idle_blocks_stay_idle),
         cmocka_unit_test(small_blocks_keep_to_themselves),
         cmocka_unit_test(without_a_cache_blocks_stand_alone),
+        cmocka_unit_test(sizes_that_change_leave_nothing_behind),
         cmocka_unit_test(many_threads),
         cmocka_unit_test(host_memory_may_fail_at_any_point),
     };

@@ -14,6 +14,7 @@
 
 struct bti_programs {
     bti_lock lock;
+    pthread_cond_t one_made;     /* or it has failed */
     bti_lru kernels, primitives; /* kernels: the program's too; primitives are few, and all stay */
 };
 
@@ -53,6 +54,7 @@ struct bti_programs *bti_programs_new(void) {
     struct bti_programs *programs = bti_calloc(1, sizeof *programs);
     if (!programs) return NULL;
     bti_lock_init(&programs->lock, BTI_LOCK_programs);
+    pthread_cond_init(&programs->one_made, NULL);
     programs->kernels = programs->primitives = new_cache;
     programs->kernels.most_count = MOST_KERNELS;
     return programs;
@@ -74,6 +76,7 @@ void bti_programs_delete(bt_device *device) {
     bti_lru_clear(&programs->kernels);
     bti_lru_clear(&programs->primitives);
     bti_lock_destroy(&programs->lock);
+    pthread_cond_destroy(&programs->one_made);
     bti_free(programs);
     device->programs = NULL;
 }
@@ -143,24 +146,19 @@ static bt_status copy_source(bti_program_source *copy, const bti_program_source 
     return BT_OK;
 }
 
-static bt_status load_program(bt_device *device, const bti_program_source *source, bti_program **loaded) {
+static bt_status new_program(bt_device *device, const bti_program_source *source, bti_program **made) {
     bti_program *program = bti_calloc(1, sizeof *program);
     if (!program) return bti_no_memory();
     bti_lru_entry_init(&program->entry);
     program->driver = device->driver;
     program->device = device->state;
+    program->among = device->programs;
+    program->making = true;
     bt_status status = copy_source(&program->source, source);
-    if (status == BT_OK) {
-        uint64_t start = bti_trace_begin();
-        status = device->driver->third_party ? bti_libraries_open(load_state, program) : load_state(program);
-        note_loading(source, start);
-    }
-    if (status == BT_OK) {
-        *loaded = program;
-        return BT_OK;
-    }
-    program->state = NULL; /* nothing to free there */
-    bti_program_release(program);
+    if (status == BT_OK)
+        *made = program;
+    else
+        bti_program_release(program);
     return status;
 }
 
@@ -168,25 +166,63 @@ static bti_lru *cache_of(struct bti_programs *programs, const bti_program_source
     return source->kernel || source->custom ? &programs->kernels : &programs->primitives;
 }
 
-static bt_status find_or_load(bt_device *device, const bti_program_source *source, bti_program **program,
-                              bti_lru_entry **evicted) {
+/* Under the lock. One that another thread makes is waited for; NULL: there is none that did not fail. *failed: what is to be released without the
+ * lock. */
+static bti_program *find_made(struct bti_programs *programs, uint64_t hash, const bti_program_source *source,
+                              bti_program **failed) {
+    bti_program *program = bti_lru_find(cache_of(programs, source), hash, source);
+    while (program && program->making) bti_lock_wait(&programs->lock, &programs->one_made);
+    if (!program || !program->failed) return program;
+    *failed = program;
+    return NULL;
+}
+
+/* The program, or a new one that the caller makes. */
+static bt_status find_or_add(bt_device *device, const bti_program_source *source, bti_program **program, bool *made) {
     struct bti_programs *programs = device->programs;
     bti_lru *cache = cache_of(programs, source);
     uint64_t hash = hash_of(source);
-    *program = bti_lru_find(cache, hash, source);
-    if (*program) return BT_OK;
-    BTI_TRY(load_program(device, source, program));
-    *evicted = bti_lru_add_evicting(cache, &(*program)->entry, hash, 0);
-    return BT_OK;
+    bti_lru_entry *evicted = NULL;
+    bti_program *failed;
+    bt_status status = BT_OK;
+    do {
+        failed = NULL;
+        bti_lock_take(&programs->lock);
+        *program = find_made(programs, hash, source, &failed);
+        *made = *program != NULL;
+        if (!*program && !failed) {
+            status = new_program(device, source, program);
+            if (status == BT_OK) evicted = bti_lru_add_evicting(cache, &(*program)->entry, hash, 0);
+        }
+        bti_lock_give(&programs->lock);
+        bti_program_release(failed); /* the thread that made it tells; this one tries it again */
+    } while (failed);
+    bti_lru_free_evicted(cache, evicted);
+    return status;
 }
 
-bt_status bti_programs_get(bt_device *device, const bti_program_source *source, bti_program **program) {
+bt_status bti_programs_get(bt_device *device, const bti_program_source *source, bti_program **program, bool *made) {
     if (!source->kernel && !source->custom && (unsigned)source->op >= BTI_OP_COUNT)
         return bti_fail(BT_INTERNAL, "no such program: operation %d", (int)source->op);
-    bti_lock_take(&device->programs->lock);
-    bti_lru_entry *evicted = NULL;
-    bt_status status = find_or_load(device, source, program, &evicted);
-    bti_lock_give(&device->programs->lock);
-    bti_lru_free_evicted(cache_of(device->programs, source), evicted);
+    BTI_TRY(find_or_add(device, source, program, made));
+    if (*made) return BT_OK;
+    uint64_t start = bti_trace_begin();
+    bt_status status = device->driver->third_party ? bti_libraries_open(load_state, *program) : load_state(*program);
+    note_loading(source, start);
+    if (status == BT_OK) return BT_OK;
+    (*program)->state = NULL; /* nothing to free there */
+    bti_program_made(*program, status);
+    bti_program_release(*program);
+    *program = NULL;
     return status;
+}
+
+void bti_program_made(bti_program *program, bt_status status) {
+    struct bti_programs *programs = program->among;
+    bti_lock_take(&programs->lock);
+    program->making = false;
+    program->failed = status != BT_OK;
+    if (program->failed) bti_lru_remove(cache_of(programs, &program->source), &program->entry);
+    pthread_cond_broadcast(&programs->one_made);
+    bti_lock_give(&programs->lock);
 }

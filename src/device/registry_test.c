@@ -155,7 +155,9 @@ static void *ask(void *data) {
         if (bt_device_find(i % 2 ? "dev1" : "gpu:0", &device) != BT_OK) return data;
         int id = bti_device_id(device);
         if (bti_block_alloc(id, 1000, 0, false, &block) != BT_OK) return data;
-        if (bti_device_program(id, &source, &program) != BT_OK) return data;
+        bool made;
+        if (bti_device_program(id, &source, &program, &made) != BT_OK) return data;
+        if (!made) bti_program_made(program, BT_OK);
         bti_program_release(program);
         bt_memory_info memory = BT_MEMORY_INFO_INIT;
         if (bt_memory(device, &memory) != BT_OK || memory.used < 1000) return data;

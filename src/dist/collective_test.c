@@ -183,21 +183,44 @@ static void same_training(void **state) {
     }
 }
 
+/* How often the host did it, by a profile. */
+static int calls_of(const char *profile, const char *what) {
+    const char *line = strstr(profile, what);
+    int calls = 0;
+    if (line && sscanf(line + strlen(what), "%d", &calls) != 1) fail_msg("no number in: %s", line);
+    return calls;
+}
+
+/* Losses, gradients, their sums and all updates. */
+static void a_step_is_one_plan(void **state) {
+    (void)state;
+    use("driver");
+    for (int which = 0; which < 3; which++)
+        BT_SCOPE {
+            training t = begin_training(which);
+            for (int i = 0; i < 2; i++)
+                BT_SCOPE
+                    OK(bt_block(step(&t)));
+            bt_synchronize();
+            bt_profile *profile = bt_profile_start();
+            BT_SCOPE
+                OK(bt_block(step(&t)));
+            char *text = NULL;
+            OK(bt_profile_stop(profile, NULL, &text));
+            assert_int_equal(calls_of(text, "  planning "), 1);
+            assert_int_equal(calls_of(text, "  submitting "), 1);
+            assert_non_null(strstr(text, "  all_reduce "));
+            bt_free(text);
+        }
+}
+
 /* Each of them: the step fails, every replica is as before, nothing stays behind, the next step goes on. */
 static void failed_folds(void **state) {
-    static const char *const faults[] = {"all_reduce:1",
-                                         "all_reduce:2",
-                                         "gpu3/all_reduce:1",
-                                         "gpu2/copy:1",
-                                         "gpu1/copy:3",
-                                         "gpu3/record:2+",
-                                         "gpu2/wait:1+",
-                                         "gpu0/wait:2",
-                                         "gpu1/launch:1+",
-                                         "gpu2/launch:2+",
-                                         "gpu0/launch:1+",
-                                         "gpu3/query:1+",
-                                         "gpu1/record:1+;gpu1/launch:1+;gpu1/copy:1+;gpu1/wait:1+;gpu1/query:1+"};
+    static const char *const faults[] = {
+        "all_reduce:1",   "all_reduce:2",   "gpu3/all_reduce:1",
+        "all_reduce:4",   "gpu3/record:1",  "gpu3/record:2+",
+        "gpu2/wait:1+",   "gpu0/wait:2",    "gpu1/launch:1+",
+        "gpu2/launch:2+", "gpu0/launch:1+", "gpu1/record:1+;gpu1/launch:1+;gpu1/wait:1+;gpu1/query:1+"};
     (void)state;
     use("driver");
     size_t used_before = used();
@@ -346,6 +369,7 @@ int main(void) {
         cmocka_unit_test_teardown(parts_stay_as_they_were, back),
         cmocka_unit_test_teardown(gradients_go_through_it, back),
         cmocka_unit_test_teardown(same_training, back),
+        cmocka_unit_test_teardown(a_step_is_one_plan, back),
         cmocka_unit_test_teardown(failed_folds, back),
         cmocka_unit_test_teardown(a_failed_sum_says_why, back),
         cmocka_unit_test_teardown(ways, back),

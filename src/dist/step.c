@@ -1,9 +1,8 @@
 /* One training step over mirrored replicas: each gets a share of the batch and computes gradients; every replica gets their sum and makes
- * the same update. All of it is only recorded here, or enqueued where the driver sums over devices; so the devices work at the same time. */
+ * the same update. All of it is only recorded here: one plan, in which sums of gradients begin while others are still being computed. */
 #include <string.h>
 #include <time.h>
 
-#include "array/collective.h"
 #include "array/move.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -11,6 +10,15 @@
 #include "dist/strategy.h"
 #include "function/shared.h"
 #include "nn/layer.h"
+#include "ops/primitive.h"
+
+/* sums[i]: the sum of all parts, on the device of replica i. */
+static void all_reduce(const bt_strategy *strategy, bt_array *const *parts, bt_array **sums) {
+    BTI_CALL("bt_all_reduce");
+    int devices[BTI_MAX_REPLICAS];
+    for (int i = 0; i < strategy->count; i++) devices[i] = bti_device_id(strategy->devices[i]);
+    bti_all_reduce(devices, strategy->count, parts, sums);
+}
 
 void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
     if (!strategy || bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_all_reduce") != BT_OK) return;
@@ -18,17 +26,9 @@ void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
         (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_all_reduce: the list of arrays is NULL");
         return;
     }
-    BTI_CALL("bt_all_reduce");
-    int devices[BTI_MAX_REPLICAS];
-    bt_array *sum = NULL, *sums[BTI_MAX_REPLICAS];
-    for (int i = 0; i < strategy->count; i++) sums[i] = bt_to(arrays[i], bt_device_long_name(strategy->devices[0]));
-    BT_ON(bt_device_long_name(strategy->devices[0])) sum = bt_add_n(sums, strategy->count);
-    for (int i = 0; i < strategy->count; i++) {
-        devices[i] = bti_device_id(strategy->devices[i]);
-        sums[i] = bt_to(sum, bt_device_long_name(strategy->devices[i]));
-    }
-    bt_status status = bti_array_error(sum) ? BT_OK : bti_sum_by_driver(devices, strategy->count, arrays, sums, 1);
-    for (int i = 0; i < strategy->count; i++) arrays[i] = status == BT_OK ? sums[i] : bti_poison(bti_error_last());
+    bt_array *sums[BTI_MAX_REPLICAS];
+    all_reduce(strategy, arrays, sums);
+    for (int i = 0; i < strategy->count; i++) arrays[i] = sums[i];
 }
 
 typedef struct step {
@@ -180,21 +180,29 @@ static bool all_take_part(const step *s) { return !s->strategy->exact && s->shar
 
 /* sums[parameter][replica] */
 static bt_status sum_gradients(const step *s, bt_array **sums) {
-    int devices[BTI_MAX_REPLICAS], count = s->strategy->count;
-    bt_array **parts = s->grads;
-    for (int r = 0; r < count; r++) devices[r] = bti_device_id(s->strategy->devices[r]);
+    int count = s->strategy->count;
     for (int p = 0; p < s->parameter_count; p++) {
-        bt_array *sum = sum_parts(s, &parts[p * s->shards]);
+        bt_array **parts = &s->grads[p * s->shards];
+        if (all_take_part(s)) {
+            all_reduce(s->strategy, parts, &sums[p * count]);
+            continue;
+        }
+        bt_array *sum = sum_parts(s, parts);
         for (int r = 0; r < count; r++) sums[p * count + r] = bt_to(sum, replica_device_name(s, r));
     }
-    if (all_take_part(s)) BTI_TRY(bti_sum_by_driver(devices, count, parts, sums, s->parameter_count));
     return check_arrays(sums, s->parameter_count * count);
 }
 
-static bt_status update_replica(const step *s, int replica, bt_array *const *sums, bt_array **own) {
+/* The last layer's first: their sums are there first, and their updates hide those of the others. */
+static bt_status update_replica(const step *s, int replica, bt_array *const *sums, bt_array **own,
+                                bt_shared **parameters) {
     bt_status status = BT_OK;
-    for (int p = 0; p < s->parameter_count; p++) own[p] = sums[p * s->strategy->count + replica];
-    BT_REPLICA(s->strategy, replica) status = bt_optimizer_step(s->optimizer, s->parameters, own, s->parameter_count);
+    for (int p = 0; p < s->parameter_count; p++) {
+        int from = s->parameter_count - 1 - p;
+        own[p] = sums[from * s->strategy->count + replica];
+        parameters[p] = s->parameters[from];
+    }
+    BT_REPLICA(s->strategy, replica) status = bt_optimizer_step(s->optimizer, parameters, own, s->parameter_count);
     return status;
 }
 
@@ -203,12 +211,15 @@ static bt_status update_all(step *s) {
     bt_array **sums = bti_alloc(count * sizeof(bt_array *));
     if (!sums) return bti_no_memory();
     bt_array **own = sums + s->parameter_count * s->strategy->count;
-    bt_status status = sum_gradients(s, sums);
+    bt_shared **parameters = bti_alloc((size_t)s->parameter_count * sizeof *parameters);
+    bt_status status = parameters ? sum_gradients(s, sums) : bti_no_memory();
     bti_sets_begin();
     /* also replicas that had no rows get the sum */
-    for (int r = 0; r < s->strategy->count && status == BT_OK; r++) status = update_replica(s, r, sums, own);
+    for (int r = 0; r < s->strategy->count && status == BT_OK; r++)
+        status = update_replica(s, r, sums, own, parameters);
     bt_status committed = bti_sets_end(status == BT_OK);
     bti_free(sums);
+    bti_free(parameters);
     return status == BT_OK ? committed : status;
 }
 

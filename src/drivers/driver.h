@@ -54,6 +54,19 @@ typedef struct bti_event {
     uint64_t value; /* defined by the driver */
 } bti_event;
 
+/* What is reduced over devices in one go. */
+typedef struct bti_reduction {
+    bt_dtype dtype;
+    bti_op op; /* sum, prod, max, min */
+    size_t array_count;
+    const size_t *elements;           /* [array]; may be 0 */
+    const uint64_t *inputs, *outputs; /* [array][device]; an output is its input, or overlaps no input */
+} bti_reduction;
+typedef struct bti_reduction_end {
+    bti_event event;
+    uint64_t begin_ns, end_ns; /* of devices in virtual time; else 0 */
+} bti_reduction_end;
+
 typedef struct bti_driver {
     const char *name;               /* "cpu", "sim", ... */
     const bti_target_facts *target; /* what plans for its devices are made by */
@@ -169,12 +182,11 @@ typedef struct bti_driver {
     bt_status (*graph_run)(void *device, void *graph, bool *stale);
     void (*graph_free)(void *device, void *graph);
 
-    /* (optional) Reduces (sum, prod, max, min) `elements` values of the dtype over all devices: addresses[i] of devices[i] is input
-     * and output. The order of the reduction is the library's own; all devices get the same bits. On each device it comes after
-     * what was launched before. UNIMPLEMENTED: not for these arguments. `addresses` NULL: only checks whether it is supported, and
-     * prepares what it needs. */
-    bt_status (*all_reduce)(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                            size_t elements);
+    /* (optional) Reduces arrays over all devices, each device by device: all get the same bits. On devices[i] it begins when after[i] is complete, an event of its
+     * own, and runs beside what is launched there later; ends[i] tells when it is complete. It does not wait. UNIMPLEMENTED: not for these arguments. No arrays: only
+     * checks whether dtype and op are supported, and prepares what they need. Any thread; the order of two calls is the same on all devices. */
+    bt_status (*all_reduce)(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
+                            bti_reduction_end *ends);
 } bti_driver;
 
 #endif

@@ -68,23 +68,54 @@ static void unlist(bti_buffer *buffer) {
         live[buffer->device] = buffer->next;
     if (buffer->next) buffer->next->previous = buffer->previous;
     bti_lock_give(&list_lock);
+    buffer->listed = false;
     bti_device_count_arrays(buffer->device, -1);
 }
 
+static atomic_int_fast64_t pending[BTI_MAX_DEVICES];
+int64_t bti_buffers_pending(int device) { return atomic_load_explicit(&pending[device], memory_order_relaxed); }
+
 void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until) {
-    if (buffer->block) bti_block_free(buffer->block, busy_until);
+    if (!buffer->block) return;
+    bti_block_free(buffer->block, busy_until);
     buffer->block = NULL;
+    buffer->pending = true;
+    atomic_fetch_add_explicit(&pending[buffer->device], (int64_t)buffer->bytes, memory_order_relaxed);
 }
 
-void bti_buffer_release(bti_buffer *buffer) {
-    if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;
-    if (bti_device_forked()) return; /* a child: the memory is its parent's, and a lock may be held by no one */
-    if (buffer->listed) unlist(buffer);
-    if (buffer->block) bti_buffer_give_back(buffer, bti_run_queue_submitted(buffer->device));
+static void destroy(bti_buffer *buffer) {
+    if (buffer->pending)
+        atomic_fetch_sub_explicit(&pending[buffer->device], (int64_t)buffer->bytes, memory_order_relaxed);
     if (buffer->loan.end) buffer->loan.end(buffer->loan.lender);
     bti_error_release(atomic_load(&buffer->error));
     atomic_fetch_sub_explicit(&alive, 1, memory_order_relaxed);
     bti_recycled_free(buffer, sizeof *buffer);
+}
+
+#define BY_RUN (UINT64_C(1) << 32)
+
+void bti_buffer_leave_to_run(bti_buffer *buffer) {
+    uint64_t before = atomic_fetch_add_explicit(&buffer->refs, BY_RUN - 1, memory_order_acq_rel);
+    if ((uint32_t)before != 1) return;
+    if (buffer->listed) unlist(buffer);
+    bti_buffer_give_back(buffer, bti_run_queue_submitted(buffer->device));
+}
+
+void bti_buffer_release_run(bti_buffer *buffer) {
+    if (atomic_fetch_sub_explicit(&buffer->refs, BY_RUN, memory_order_acq_rel) == BY_RUN) destroy(buffer);
+}
+
+void bti_buffer_release(bti_buffer *buffer) {
+    if (!buffer || bti_device_forked())
+        return; /* a child: the memory is its parent's, and a lock may be held by no one */
+    if (atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1) {
+        if (buffer->listed) unlist(buffer);
+        if (buffer->block) bti_block_free(buffer->block, bti_run_queue_submitted(buffer->device));
+        destroy(buffer);
+        return;
+    }
+    bti_buffer_leave_to_run(buffer);
+    bti_buffer_release_run(buffer);
 }
 
 static const bti_reserve_observer *_Atomic reserve_observer;
@@ -96,9 +127,20 @@ static bt_status take_memory(bti_buffer *buffer, bool idle) {
     return bti_block_alloc(device, buffer->bytes, bti_run_queue_completed(device), idle, &buffer->block);
 }
 
-static void empty_and_trim(int device) { bti_pool_trim(device, drain(device)); }
+static void (*_Atomic settle)(void);
+void bti_exec_set_settle(void (*function)(void)) { atomic_store(&settle, function); }
+void bti_exec_settle(void) {
+    void (*function)(void) = atomic_load(&settle);
+    if (function) function();
+}
 
-/* Work in flight holds memory until it is done: first that on the device itself, then that on others, which read from it and
+static void empty_and_trim(int device) {
+    uint64_t completed = drain(device);
+    if (!bti_reserve_observer_now()) bti_exec_settle(); /* an observer's lock comes after those that this takes */
+    bti_pool_trim(device, completed);
+}
+
+/* Work in flight holds memory until it is done, and values that it replaces: first that on the device itself, then that on others, which read from it and
  * may have their memory from the same host. */
 static bt_status reserve(bti_buffer *buffer, bool idle) {
     bt_status status = take_memory(buffer, idle);
@@ -129,11 +171,7 @@ bt_status bti_buffer_reserve(bti_buffer *buffer, bool idle) {
 
 bti_error *bti_buffer_error(bti_buffer *buffer) { return buffer ? atomic_load(&buffer->error) : NULL; }
 
-void bti_buffer_fail(bti_buffer *buffer, bti_error *error) {
-    bti_error *none = NULL;
-    bti_error_retain(error);
-    if (!atomic_compare_exchange_strong(&buffer->error, &none, error)) bti_error_release(error);
-}
+void bti_buffer_fail(bti_buffer *buffer, bti_error *error) { bti_error_stick(&buffer->error, error); }
 
 bool bti_buffer_done(const bti_buffer *buffer) { return bti_run_queue_completed(buffer->device) >= buffer->ready; }
 

@@ -8,6 +8,12 @@
 bt_status bti_buffer_reserve(bti_buffer *buffer, bool idle);
 /* Gives the memory back, for what comes later on the device's queue than entry `busy_until`. */
 void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until);
+/* The reference becomes one of a run that is submitted, or over; the memory is given back with the last reference of another kind. */
+void bti_buffer_leave_to_run(bti_buffer *buffer);
+void bti_buffer_release_run(bti_buffer *buffer); /* by a run that is complete */
+/* Bytes of the device that were given back, while runs that are not complete use them: what waiting makes idle. */
+int64_t bti_buffers_pending(int device);
+void bti_exec_settle(void); /* calls what bti_exec_set_settle set */
 /* Counts and lists it among the live arrays. */
 void bti_buffer_list(bti_buffer *buffer);
 /* NULL: nobody observes. */

@@ -1,177 +1,174 @@
 #include "exec/collective.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "exec/buffer.h"
-#include "exec/queue.h"
+#include "exec/launch_step.h"
 
-#define ALIGNED_BYTES 64 /* where an array begins among the others */
+void bti_collectives_number(bti_run *run, const uint64_t *base) {
+    const bti_prepared *of = run->prepared;
+    for (size_t m = 0; m < of->members.count; m++)
+        run->members[m].number = base[of->members.items[m].device] + of->members.items[m].arrive;
+}
 
+/* What a task is about. */
 typedef struct part {
-    bti_buffer *from; /* retained */
-    size_t from_byte, to_byte, bytes;
+    bti_run *run;
+    const bti_collective_plan *plan;
+    bti_run_collective *collective;
+    const bti_step *step;
+    const bti_member_plan *devices; /* of the group */
+    bti_run_member *members;
+    int own; /* which of them the task is of */
 } part;
 
-typedef struct running running;
-typedef struct member {
-    bti_queue_entry entry;
-    running *fold;
-    uint64_t number; /* on its queue, of the last entry before the fold */
-} member;
-
-struct running {
-    atomic_int tasks_left;
-    int device_count;
-    int devices[BTI_MAX_DEVICES];
-    bti_op op;
-    bt_dtype dtype;
-    size_t elements, array_count;
-    bti_place place;
-    uint64_t number; /* of the fold, on the first device's queue */
-    bti_buffer *outputs[BTI_MAX_DEVICES];
-    part *parts; /* [array][device] */
-    member members[BTI_MAX_DEVICES];
-};
-
-static void release(running *r) {
-    for (int d = 0; d < r->device_count; d++) bti_buffer_release(r->outputs[d]);
-    for (size_t p = 0; r->parts && p < r->array_count * (size_t)r->device_count; p++)
-        bti_buffer_release(r->parts[p].from);
-    bti_free(r->parts);
-    bti_free(r);
+static part part_of(const bti_run_task *task) {
+    const bti_prepared *of = task->run->prepared;
+    size_t number = of->members.items[task->plan->member].collective;
+    const bti_collective_plan *plan = &of->collectives.items[number];
+    return (part){.run = task->run,
+                  .plan = plan,
+                  .collective = &task->run->collectives[number],
+                  .step = &of->plan.steps.items[plan->step],
+                  .devices = &of->members.items[plan->first_member],
+                  .members = &task->run->members[plan->first_member],
+                  .own = (int)(task->plan->member - plan->first_member)};
 }
 
-static void task_done(running *r) {
-    if (atomic_fetch_sub(&r->tasks_left, 1) == 1) release(r);
+/* The first failure is that of all devices. */
+static void fail(const part *p, bti_error *error) {
+    bti_error *none = NULL;
+    bti_error_retain(error);
+    if (!atomic_compare_exchange_strong(&p->collective->error, &none, error)) bti_error_release(error);
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
-
-static void fail(running *r, bti_error *error) {
-    for (int d = 0; d < r->device_count; d++) bti_buffer_fail(r->outputs[d], error);
+static void fail_by_last(const part *p, bt_status status) {
+    bti_error *error = bti_error_last();
+    if (!error) error = bti_error_at(bti_call_place(), status, "%s without a word", bt_status_name(status));
+    fail(p, error);
+    bti_error_release(error);
 }
 
-static bool inputs_failed(running *r) {
-    for (size_t p = 0; p < r->array_count * (size_t)r->device_count; p++) {
-        bti_error *error = bti_buffer_error(r->parts[p].from);
-        if (error) fail(r, error);
-        if (error) return true;
-    }
-    return false;
-}
-
-static bt_status gather(const running *r) {
-    for (size_t p = 0; p < r->array_count * (size_t)r->device_count; p++) {
-        const part *each = &r->parts[p];
-        size_t d = p % (size_t)r->device_count;
-        BTI_TRY(bti_device_copy(r->devices[d], r->outputs[d]->address + each->to_byte, r->devices[d],
-                                each->from->address + each->from_byte, each->bytes));
-    }
-    return BT_OK;
-}
-
-static bt_status fold(const running *r) {
-    uint64_t addresses[BTI_MAX_DEVICES];
-    for (int d = 0; d < r->device_count; d++) addresses[d] = r->outputs[d]->address;
-    BTI_TRY(gather(r));
-    BTI_TRY(bti_device_all_reduce(r->devices, r->device_count, addresses, r->dtype, r->op, r->elements));
-    for (int d = 0; d < r->device_count; d++) BTI_TRY(bti_device_finish(r->devices[d]));
-    return BT_OK;
-}
-
-static bool run_fold(bti_queue_entry *entry, bool may_complete) {
-    (void)may_complete;
-    running *r = ((member *)entry)->fold;
-    for (int d = 1; d < r->device_count; d++) bti_run_queue_wait(r->devices[d], r->members[d].number);
-    if (!inputs_failed(r)) {
-        bti_call_set_place(r->place);
-        bt_status status = fold(r);
-        bti_error *error = status == BT_OK ? NULL : bti_error_last();
-        if (status != BT_OK) fail(r, error);
-        bti_error_release(error);
-    }
-    task_done(r);
-    return true;
-}
-
-static bool wait_for_fold(bti_queue_entry *entry, bool may_complete) {
-    (void)may_complete;
-    running *r = ((member *)entry)->fold;
-    bti_run_queue_wait(r->devices[0], r->number);
-    task_done(r);
-    return true;
-}
-
-/* --- submitting ---------------------------------------------------------------------------------------------------- */
-
-static void place_arrays(running *r, const bti_fold *wanted, int64_t *offsets) {
-    size_t size = bt_dtype_size(r->dtype), step = ALIGNED_BYTES / size, at = 0;
-    for (size_t a = 0; a < wanted->array_count; a++) {
-        offsets[a] = (int64_t)at;
-        for (int d = 0; d < wanted->device_count; d++) {
-            const bti_node *node = wanted->inputs[a * (size_t)wanted->device_count + (size_t)d];
-            r->parts[a * (size_t)wanted->device_count + (size_t)d] =
-                (part){bti_buffer_retain(node->buffer), (size_t)node->layout.offset * size, at * size,
-                       (size_t)wanted->elements[a] * size};
-        }
-        r->elements = at + (size_t)wanted->elements[a];
-        at = (r->elements + step - 1) / step * step;
+/* Notes the failure of an input, of any device. */
+static void check_inputs(const part *p) {
+    for (int i = 0; i < p->step->input_count; i++) {
+        bti_error *error = bti_run_error(p->run, bti_plan_operand(&p->run->prepared->plan, p->step, i)->storage);
+        if (error) fail(p, error);
     }
 }
 
-static bt_status reserve(running *r, const bti_fold *wanted) {
-    for (int d = 0; d < r->device_count; d++) {
-        r->outputs[d] = bti_buffer_new(r->devices[d], r->elements * bt_dtype_size(r->dtype), wanted->inputs[(size_t)d]);
-        if (!r->outputs[d]) return bti_no_memory();
-        BTI_TRY(bti_buffer_reserve(r->outputs[d], false));
-    }
-    return BT_OK;
+/* The outputs on the task's own device. */
+static void fail_outputs(const part *p) {
+    bti_error *error = atomic_load(&p->collective->error);
+    for (int o = p->own; error && o < p->step->output_count; o += p->step->group)
+        bti_run_fail(p->run, bti_plan_output(&p->run->prepared->plan, p->step, o)->storage, error);
 }
 
-static bt_status make_ready(running *r, const bti_fold *wanted, int64_t *offsets) {
-    memcpy(r->devices, wanted->devices, (size_t)wanted->device_count * sizeof *r->devices);
-    r->device_count = wanted->device_count;
-    r->array_count = wanted->array_count;
-    r->op = wanted->op;
-    r->dtype = wanted->dtype;
-    r->place = wanted->inputs[0]->place;
-    r->parts = bti_calloc(wanted->array_count * (size_t)wanted->device_count, sizeof *r->parts);
-    if (!r->parts) return bti_no_memory();
-    place_arrays(r, wanted, offsets);
-    return reserve(r, wanted);
+/* --- arriving --------------------------------------------------------------------------------------------------------- */
+
+static bt_status reduce(const part *p, uint64_t *addresses, bti_reduction_end *ends) {
+    const bti_plan *plan = &p->run->prepared->plan;
+    int devices[BTI_MAX_DEVICES], count = p->step->input_count;
+    bti_event after[BTI_MAX_DEVICES];
+    for (int m = 0; m < p->plan->group; m++) devices[m] = p->devices[m].device, after[m] = p->members[m].arrived;
+    for (int i = 0; i < 2 * count; i++) addresses[i] = bti_run_address(p->run, bti_plan_operand(plan, p->step, i));
+    bti_reduction what = {.dtype = bti_plan_operand(plan, p->step, 0)->dtype,
+                          .op = BTI_OP_sum,
+                          .array_count = (size_t)(count / p->plan->group),
+                          .elements = p->plan->elements,
+                          .inputs = addresses,
+                          .outputs = addresses + count};
+    return bti_device_all_reduce(devices, p->plan->group, &what, after, ends);
 }
 
-static void submit(running *r) {
-    int count = r->device_count, devices[BTI_MAX_DEVICES]; /* it may be over and gone when the last one is submitted */
-    memcpy(devices, r->devices, sizeof devices);
-    atomic_init(&r->tasks_left, count);
-    bti_run_queues_lock();
-    for (int d = 0; d < count; d++) {
-        r->members[d].fold = r;
-        r->members[d].number = bti_run_queue_submitted(devices[d]);
-        r->members[d].entry = (bti_queue_entry){.run = d ? wait_for_fold : run_fold, .alone = true};
-        r->outputs[d]->ready = r->members[d].number + 1;
-    }
-    r->number = r->members[0].number + 1;
-    for (int d = 0; d < count; d++) bti_run_queue_submit(devices[d], &r->members[d].entry);
-    bti_run_queues_unlock();
-    for (int d = 0; d < count; d++) bti_run_queue_kick(devices[d]);
-}
-
-bt_status bti_exec_fold(const bti_fold *wanted, bti_buffer **outputs, int64_t *offsets) {
-    BTI_TRY(bti_device_can_all_reduce(wanted->devices, wanted->device_count, wanted->dtype, wanted->op));
-    running *r = bti_calloc(1, sizeof *r);
-    if (!r) return bti_no_memory();
-    bt_status status = make_ready(r, wanted, offsets);
+static void start(const part *p) {
+    const bti_ready_step *ready = &p->run->prepared->steps[p->plan->step];
+    uint64_t *addresses = bti_alloc(2 * (size_t)p->step->input_count * sizeof *addresses), begun = bti_trace_begin();
+    bti_reduction_end ends[BTI_MAX_DEVICES];
+    bt_status status = addresses ? reduce(p, addresses, ends) : bti_no_memory();
+    bti_free(addresses);
     if (status != BT_OK) {
-        release(r);
-        return status;
+        fail_by_last(p, status);
+        return;
     }
-    for (int d = 0; d < r->device_count; d++) {
-        outputs[d] = bti_buffer_retain(r->outputs[d]);
-        bti_buffer_list(outputs[d]);
+    p->collective->started = true;
+    for (int m = 0; m < p->plan->group; m++) p->members[m].end = ends[m];
+    bti_trace_collective(begun, &p->run->prepared->plan, p->step, ends, &ready->asked);
+}
+
+static void arrive(const part *p) {
+    bt_status status = bti_device_record(p->devices[p->own].device, &p->members[p->own].arrived);
+    if (status != BT_OK) fail_by_last(p, status);
+    if (atomic_fetch_sub(&p->collective->missing, 1) != 1) return;
+    check_inputs(p);
+    if (!atomic_load(&p->collective->error)) start(p);
+}
+
+/* --- joining ---------------------------------------------------------------------------------------------------------- */
+
+/* What is launched on the device from now on comes after the collective. */
+static void come_after(const part *p) {
+    for (int m = 0; m < p->plan->group; m++)
+        if (m != p->own) bti_run_queue_issue(p->devices[m].device, p->members[m].number);
+    if (p->collective->started)
+        (void)!bti_device_wait(p->devices[p->own].device, p->members[p->own].end.event); /* judge finds errors */
+    fail_outputs(p);
+}
+
+static void find_verdict(const part *p) {
+    for (int m = 0; m < p->plan->group; m++)
+        if (m != p->own) bti_run_queue_wait(p->devices[m].device, p->members[m].number);
+    check_inputs(p);
+    for (int m = 0; m < p->plan->group && p->collective->started; m++) {
+        bt_status status = bti_device_wait(p->devices[m].device, p->members[m].end.event);
+        if (status != BT_OK) fail_by_last(p, status);
     }
-    submit(r);
-    return BT_OK;
+}
+
+/* Whether it failed is found once, for all devices; others wait for the thread that does. */
+static void judge(const part *p) {
+    bti_prepared *of = p->run->prepared;
+    bti_lock_take(&of->lock);
+    while (p->collective->verdict == BTI_REDUCTION_PENDING) bti_lock_wait(&of->lock, &of->judged);
+    bool mine = p->collective->verdict == BTI_REDUCTION_NONE;
+    if (mine) p->collective->verdict = BTI_REDUCTION_PENDING;
+    bti_lock_give(&of->lock);
+    if (!mine) return;
+    find_verdict(p);
+    bti_lock_take(&of->lock);
+    p->collective->verdict = BTI_REDUCTION_KNOWN;
+    pthread_cond_broadcast(&of->judged);
+    bti_lock_give(&of->lock);
+}
+
+/* Errors name the place that recorded it. */
+static void do_there(const part *p, void (*what)(const part *p)) {
+    int depth = bti_call_begin(NULL);
+    bti_place waiting = bti_call_set_place(p->run->prepared->steps[p->plan->step].asked.place);
+    what(p);
+    bti_call_set_place(waiting);
+    bti_call_end(depth);
+}
+
+bool bti_collective_run(bti_run_task *task, bool may_complete) {
+    part p = part_of(task);
+    bool joins = task->plan->kind == BTI_TASK_JOIN;
+    do_there(&p, joins ? come_after : arrive);
+    return may_complete && !joins;
+}
+
+void bti_collective_settle(bti_run_task *task) {
+    part p = part_of(task);
+    do_there(&p, judge);
+    fail_outputs(&p);
+}
+
+bool bti_collective_poll(const bti_run_task *task) {
+    part p = part_of(task);
+    bool done = true;
+    if (task->plan->kind == BTI_TASK_ARRIVE) return true; /* what is before it on the queue is settled */
+    for (int m = 0; m < p.plan->group && done; m++) {
+        done = m == p.own || bti_run_queue_completed(p.devices[m].device) >= p.members[m].number;
+        if (done && p.collective->started) (void)!bti_device_query(p.devices[m].device, p.members[m].end.event, &done);
+    }
+    return done;
 }

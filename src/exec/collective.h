@@ -1,34 +1,21 @@
-/* Arrays folded over several devices by their driver, in one call for all of them.
+/* Collectives of a plan on the queues of their devices.
  *
- * A fold has one participant per device, and each device its queue. How they are brought together:
- *   - One task, the fold, goes to the queue of the first device. When it runs it waits until each other queue has completed what
- *     was submitted before it, and then calls the driver for all devices at once.
- *   - Behind it, each other queue gets a task that waits for the fold. So that queue stands still while the fold runs, nothing else
- *     is launched on any of the devices, and whatever comes later on them finds the results.
- * Tasks wait only for tasks submitted before them (queue.h), so none wait in a circle; all are submitted under one lock, so two folds
- * come in the same order on all queues.
+ * Each device of a collective has two entries on its queue. `arrive` comes behind the work that makes its inputs and notes that point by an event;
+ * whichever device arrives last starts the operation for all of them, after all these events. It then runs beside what the queues launch next.
+ * `join` comes before the first work that reads an output, or at the end of the run: what is launched behind it comes after the collective.
  *
- * The host waits before the call and after it, as for copies between devices: so errors are found before
- * other devices are blocked (a library's call waits for ever for a device that is lost), and a failure is the failure of all results: none keeps a sum that
- * the others lack. */
+ * An entry waits only for entries submitted before it (queue.h): no circle can arise, and two collectives start in the same order on all queues. One that
+ * failed, or one of whose inputs failed, on any device, has failed on all: none keeps a sum that the others lack. */
 #ifndef BTI_EXEC_COLLECTIVE_H
 #define BTI_EXEC_COLLECTIVE_H
 
-#include "exec/exec.h"
+#include "exec/ready.h"
 
-typedef struct bti_fold {
-    int device_count;
-    const int *devices;
-    bti_op op; /* sum, prod, max, min */
-    bt_dtype dtype;
-    size_t array_count;
-    const int64_t *elements; /* [array] */
-    /* [array][device]: dense, of that device. Nodes stay as they are; inputs may be freed after the call. */
-    bti_node *const *inputs;
-} bti_fold;
-
-/* Enqueues it. outputs[device]: one buffer (yours) with all folded arrays; offsets[array]: where in it each begins, in elements. All
- * or nothing: UNIMPLEMENTED where the driver cannot, RESOURCE_EXHAUSTED where memory is short. Under the graph lock. */
-bt_status bti_exec_fold(const bti_fold *fold, bti_buffer **outputs, int64_t *offsets);
+/* base: by device, the number of the last entry before the run. */
+void bti_collectives_number(bti_run *run, const uint64_t *base);
+/* run, settle and poll of queue.h for such tasks. */
+bool bti_collective_run(bti_run_task *task, bool may_complete);
+void bti_collective_settle(bti_run_task *task);
+bool bti_collective_poll(const bti_run_task *task);
 
 #endif

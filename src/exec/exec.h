@@ -11,10 +11,11 @@ typedef struct bti_loan {
     void *lender;
 } bti_loan;
 
-/* Memory on a device with what it holds. Its block goes back to the pool with the last reference or, for a plan's temporaries, as soon as
- * the plan's order allows. */
+/* Memory on a device with what it holds. Its block goes back to the pool with the last reference that is not a submitted run's: what later
+ * work of the device's queue writes there comes after the runs that use it. A plan's temporaries go back as soon as the plan's order
+ * allows. */
 struct bti_buffer {
-    atomic_uint refs;
+    atomic_uint_fast64_t refs; /* of submitted runs in the upper half, all others in the lower one */
     int device;
     size_t bytes;
     uint64_t address;
@@ -23,6 +24,7 @@ struct bti_buffer {
     uint64_t ready;             /* number on its device's queue after which it is filled */
     _Atomic(bti_error *) error; /* first cause, if filling it failed */
     bool listed;                /* among the live arrays (for reports and counters) */
+    bool pending;               /* given back, while runs still use it */
     bti_place place;
     bt_dtype dtype;
     int rank;
@@ -51,13 +53,19 @@ bti_error *bti_buffer_error(bti_buffer *buffer);
 
 /* Reserves all memory of the plan, then enqueues it; on return every result's node is DONE with its buffer and layout. All or
  * nothing: when memory is short nothing was enqueued and nodes are as they were; *error then holds the cause (retained).
- * `behind`: the thread of each queue starts on it now; else bti_buffer_wait runs it. Call it with the graph lock: it changes
- * the states of nodes. */
-bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error);
+ * `behind`: the thread of each queue starts on it now; else bti_buffer_wait runs it. Call it with a claim on the nodes: it changes
+ * their states. *submitted is for bti_exec_begin_submitted, which starts the work, as it may run in it, when the claim has ended. */
+typedef struct bti_prepared bti_prepared;
+typedef struct bti_submitted {
+    bti_prepared *prepared; /* NULL: nothing was submitted */
+    uint64_t end;
+    bool begin;
+} bti_submitted;
+bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_submitted *submitted, bti_error **error);
+void bti_exec_begin_submitted(bti_submitted *submitted);
 
 /* The same in two parts, for what is run again: programs and operands made ready once, and each run. `prepared` takes
  * over the plan's contents (on failure they are freed). Nodes that its steps name must live as long. */
-typedef struct bti_prepared bti_prepared;
 bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared);
 void bti_prepared_release(bti_prepared *prepared); /* NULL is fine; runs in flight go on */
 const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
@@ -65,7 +73,8 @@ const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
 /* One run of it, in steps. begin: NULL when memory is short. give: replaces the buffer of an external storage (without it: the
  * plan's own). reserve: takes all memory, and does everything that can fail; on failure the run is freed and *error is the cause
  * (retained). result: the buffer of the plan's result (borrowed, until start). start: enqueues and frees the run; returns the number of its last
- * submission. dispatch: starts that work now, on this thread if it is short. throttle: waits while too much work is submitted and not complete. No lock
+ * submission. dispatch: starts that work now, on this thread if it is short. throttle: waits while too much
+ * memory is kept by work that is submitted and not complete (flag ahead_bytes), or too many tasks are. No lock
  * is needed; call dispatch and throttle without one, since work may run in them. */
 typedef struct bti_run bti_run;
 bti_run *bti_exec_begin(bti_prepared *prepared);
@@ -75,7 +84,7 @@ bti_buffer *bti_exec_result(bti_run *run, size_t result);
 void bti_exec_abandon(bti_run *run);
 uint64_t bti_exec_start(bti_run *run);
 void bti_exec_dispatch(bti_prepared *prepared, uint64_t end);
-void bti_exec_throttle(const bti_prepared *prepared, uint64_t end);
+void bti_exec_throttle(void);
 
 /* How many buffers exist. */
 uint64_t bti_buffers_alive(void);
@@ -83,6 +92,9 @@ uint64_t bti_buffers_alive(void);
 void bti_exec_finish(void);
 /* Lets queue threads start on everything submitted. */
 void bti_exec_kick(void);
+/* function: drops what is kept in case that work fails, where that work is now known to have succeeded. It is called when memory is
+ * short, before that is reported, and after waiting for everything; locks of any kind that come before `versions` may be held. */
+void bti_exec_set_settle(void (*function)(void));
 /* Ends the queue threads after all work; for shutdown. Buffers stay. */
 void bti_exec_shutdown(void);
 

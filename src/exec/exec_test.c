@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -152,6 +153,110 @@ static void work_in_flight_is_settled_in_order(void **state) {
     while (bti_run_queue_completed(A) < last) sched_yield();
     bti_run_queue_stop(A);
     assert_int_equal(settled_count, 1);
+}
+
+/* --- completion ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct late {
+    bti_queue_entry entry;
+    atomic_bool *complete;
+    int number;
+} late;
+
+static atomic_int polled;
+
+static bool fly(bti_queue_entry *entry, bool may_complete) {
+    (void)entry, (void)may_complete;
+    return false;
+}
+
+static bool is_complete(bti_queue_entry *entry) {
+    atomic_fetch_add(&polled, 1);
+    return atomic_load(((late *)entry)->complete);
+}
+
+static void wait_until_complete(bti_queue_entry *entry) {
+    while (!atomic_load(((late *)entry)->complete)) sched_yield();
+    settled[settled_count++] = ((late *)entry)->number;
+    free(entry);
+}
+
+static uint64_t submit_late(int number, atomic_bool *complete, bool watched) {
+    late *l = malloc(sizeof *l);
+    *l = (late){{.run = fly, .settle = wait_until_complete, .poll = is_complete, .watched = watched}, complete, number};
+    return bti_run_queue_submit(A, &l->entry);
+}
+
+/* Without anybody who waits; and the thread that looks sleeps where nothing is in flight. */
+static void completion_is_noticed(void **state) {
+    begin("");
+    atomic_bool complete[3] = {false};
+    uint64_t last = 0;
+    settled_count = 0;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 3; i++) atomic_store(&complete[i], false);
+        for (int i = 0; i < 3; i++) last = submit_late(i, &complete[i], true);
+        bti_run_queue_issue(A, last);
+        atomic_store(&complete[1], true); /* the second is not looked at before the first is */
+        usleep(20000);
+        assert_int_equal(bti_run_queue_completed(A), last - 3);
+        atomic_store(&complete[0], true);
+        while (bti_run_queue_completed(A) < last - 1) sched_yield();
+        usleep(20000);
+        assert_int_equal(bti_run_queue_completed(A), last - 1);
+        atomic_store(&complete[2], true);
+        while (bti_run_queue_completed(A) < last) sched_yield();
+        int asked = atomic_load(&polled);
+        usleep(20000);
+        assert_int_equal(atomic_load(&polled), asked);
+        bti_run_queues_stop(); /* and another thread comes */
+    }
+    for (int i = 0; i < 6; i++) assert_int_equal(settled[i], i % 3);
+}
+
+/* What the poller does not ask is noticed when somebody else asks, and by who waits. */
+static void completion_is_asked_for(void **state) {
+    begin("");
+    atomic_bool complete[3] = {false};
+    uint64_t last = 0;
+    for (int i = 0; i < 3; i++) last = submit_late(i, &complete[i], false);
+    bti_run_queue_issue(A, last);
+    atomic_store(&complete[0], true);
+    atomic_store(&complete[1], true);
+    usleep(20000);
+    assert_int_equal(bti_run_queue_completed(A), last - 3);
+    bti_run_queue_poll(A);
+    assert_int_equal(bti_run_queue_completed(A), last - 1);
+    bti_run_queue_poll(A);
+    assert_int_equal(bti_run_queue_completed(A), last - 1);
+    atomic_store(&complete[2], true);
+    bti_run_queue_wait(A, last);
+}
+
+static void *wait_for(void *number);
+
+/* While threads wait for work in flight others launch, and wait for what is launched. */
+static void who_waits_is_in_nobodys_way(void **state) {
+    begin("");
+    atomic_bool first_done = false, second_done = false;
+    ran_count = 0;
+    uint64_t first = submit_late(0, &first_done, true), second = 0;
+    pthread_t threads[3];
+    bti_run_queue_issue(A, first);
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, wait_for, &first);
+    usleep(10000);
+    for (int i = 0; i < 5; i++) second = submit_flying(A, i);
+    bti_run_queue_issue(A, second); /* does not wait for the first */
+    assert_int_equal(ran_count, 5);
+    second = submit_late(1, &second_done, true);
+    pthread_create(&threads[2], NULL, wait_for, &second);
+    while (bti_run_queue_issued(A) < second) sched_yield();
+    assert_int_equal(bti_run_queue_completed(A), first - 1);
+    atomic_store(&first_done, true);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL); /* the second is not complete */
+    atomic_store(&second_done, true);
+    pthread_join(threads[2], NULL);
+    assert_int_equal(bti_run_queue_completed(A), second);
 }
 
 static void *wait_for(void *number) {
@@ -359,6 +464,9 @@ int main(void) {
         cmocka_unit_test(tasks_wait_for_other_queues),
         cmocka_unit_test(work_in_flight_is_settled_in_order),
         cmocka_unit_test(many_may_wait),
+        cmocka_unit_test(completion_is_noticed),
+        cmocka_unit_test(completion_is_asked_for),
+        cmocka_unit_test(who_waits_is_in_nobodys_way),
         cmocka_unit_test(plans_run_on_all_devices_they_name),
         cmocka_unit_test(memory_in_use_by_a_copy_is_not_written),
         cmocka_unit_test(an_error_sticks_and_flows_and_stops_there),

@@ -8,17 +8,15 @@
 
 #include "base/flags.h"
 #include "exec/buffer.h"
+#include "exec/collective.h"
 #include "exec/launch_step.h"
+#include "exec/prepared.h"
 #include "exec/recordings.h"
 
 /* --- one step ------------------------------------------------------------------------------------------------------- */
 
 static void fail_output(bti_run *run, const bti_step *step, int output, bti_error *error) {
-    int32_t storage = bti_plan_output(&run->prepared->plan, step, output)->storage;
-    if (run->buffers[storage])
-        bti_buffer_fail(run->buffers[storage], error);
-    else if (!run->errors[storage])
-        run->errors[storage] = bti_error_retain(error);
+    bti_run_fail(run, bti_plan_output(&run->prepared->plan, step, output)->storage, error);
 }
 
 static void fail_outputs(bti_run *run, const bti_step *step, bti_error *error) {
@@ -59,6 +57,20 @@ static bool inputs_failed(bti_run *run, const bti_step *step) {
     return false;
 }
 
+/* What it is the first to write; the memory of what arrives from elsewhere may still be read. */
+static bt_status fill_outputs(const bti_run *run, size_t s) {
+    const bti_plan *plan = &run->prepared->plan;
+    const bti_step *step = &plan->steps.items[s];
+    if (step->kind == BTI_STEP_COPY) return BT_OK;
+    for (int o = 0; o < step->output_count; o++) {
+        int32_t number = bti_plan_output(plan, step, o)->storage;
+        const bti_storage *storage = &plan->storages.items[number];
+        if (storage->in_place || storage->given || storage->first_step != (int32_t)s) continue;
+        BTI_TRY(bti_device_fill(step->device, run->addresses[number], 0xff, (size_t)storage->bytes));
+    }
+    return BT_OK;
+}
+
 static void run_step(bti_run *run, size_t s) {
     const bti_step *step = &run->prepared->plan.steps.items[s];
     const bti_ready_step *ready = &run->prepared->steps[s];
@@ -66,7 +78,9 @@ static void run_step(bti_run *run, size_t s) {
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(ready->asked.place);
     uint64_t start = bti_device_trace_begin(step->device);
-    bt_status status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : bti_launch_step(run, s);
+    bt_status status = bti_flag_bool(BTI_FLAG_memory_fill) ? fill_outputs(run, s) : BT_OK;
+    if (status == BT_OK)
+        status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : bti_launch_step(run, s);
     bti_trace_step(start, &run->prepared->plan, step, &ready->asked);
     bti_call_set_place(waiting);
     bti_call_end(depth);
@@ -97,7 +111,8 @@ static void wait_and_check(const bti_run_task *task) {
 
 void bti_run_task_settle(bti_queue_entry *entry) {
     bti_run_task *task = (bti_run_task *)entry;
-    wait_and_check(task);
+    if (task->plan->kind == BTI_TASK_JOIN) bti_collective_settle(task);
+    if (task->plan->kind == BTI_TASK_STEPS) wait_and_check(task);
     bti_run_done(task->run);
 }
 
@@ -128,34 +143,45 @@ static bt_status launch_steps(void *launched) {
 static bool launch_recorded(bti_run_task *task, bt_status *status) {
     const bti_plan *plan = &task->run->prepared->plan;
     if (!task->plan->recordings || bti_trace_on() || !bti_flag_bool(BTI_FLAG_graphs)) return false;
+    if (bti_flag_bool(BTI_FLAG_memory_fill)) return false;
     for (size_t s = task->plan->first; s < task->plan->last; s++)
         for (int i = 0; i < plan->steps.items[s].input_count; i++)
             if (bti_run_error(task->run, bti_plan_operand(plan, &plan->steps.items[s], i)->storage)) return false;
     return bti_recordings_run(task->plan->recordings, addresses_of(task), launch_steps, task, status);
 }
 
-/* Runs or launches its steps; whether they are complete. */
+/* Runs or launches its steps; whether they are complete. Work of an asynchronous device, launched just now, is not. */
 static bool run_steps(bti_run_task *task, bool may_complete) {
-    bool done = true;
+    int device = task->plan->device;
     bt_status status = BT_OK;
     if (!launch_recorded(task, &status))
         for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task->run, s);
-    if (status == BT_OK) status = bti_device_record(task->plan->device, &task->event);
-    if (status == BT_OK) status = bti_device_query(task->plan->device, task->event, &done);
+    if (status == BT_OK) status = bti_device_record(device, &task->event);
     task->failed = status != BT_OK;
     if (task->failed) fail_steps(task, status);
-    if ((!done && !task->failed) || !may_complete) return false;
+    if (!may_complete || (!task->failed && bti_device_is_async(device))) return false;
     wait_and_check(task);
     return true;
+}
+
+bool bti_run_task_poll(bti_queue_entry *entry) {
+    const bti_run_task *task = (const bti_run_task *)entry;
+    bool done = true;
+    if (task->plan->kind != BTI_TASK_STEPS) return bti_collective_poll(task);
+    return task->failed || bti_device_query(task->plan->device, task->event, &done) != BT_OK || done;
 }
 
 bool bti_run_task_run(bti_queue_entry *entry, bool may_complete) {
     bti_run_task *task = (bti_run_task *)entry;
     bool complete = true;
-    if (task->plan->first == task->plan->last)
-        bti_run_queue_wait(task->plan->wait_device, task->wait_number);
-    else
-        complete = run_steps(task, may_complete);
+    uint32_t before = bti_trace_in_run(task->run->traced);
+    switch ((bti_task_kind)task->plan->kind) {
+    case BTI_TASK_STEPS: complete = run_steps(task, may_complete); break;
+    case BTI_TASK_WAIT: bti_run_queue_wait(task->plan->wait_device, task->wait_number); break;
+    case BTI_TASK_ARRIVE:
+    case BTI_TASK_JOIN: complete = bti_collective_run(task, may_complete); break;
+    }
+    bti_trace_in_run(before);
     if (complete) bti_run_done(task->run);
     return complete;
 }

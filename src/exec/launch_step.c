@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/buffer.h"
 #include "exec/host.h"
 #include "exec/texts.h"
 #include "ir/halves.h"
@@ -61,16 +62,43 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
     bti_trace_add(&event);
 }
 
+void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_reduction_end *ends,
+                          const bti_trace_asked *asked) {
+    for (int m = 0; m < step->group && start; m++) {
+        int16_t device = (int16_t)bti_plan_device(plan, step, m);
+        bti_trace_event event = {.kind = BTI_TRACE_COLLECTIVE,
+                                 .device = device,
+                                 .to = device,
+                                 .start_ns = ends[m].begin_ns ? ends[m].begin_ns : start,
+                                 .end_ns = ends[m].begin_ns ? ends[m].end_ns : bti_trace_now(),
+                                 .file = asked->place.site.file,
+                                 .line = asked->place.site.line};
+        memcpy(event.operations, asked->operations, sizeof event.operations);
+        bti_step_name(event.name, sizeof event.name, plan, step);
+        for (int i = m; i < step->input_count; i += step->group)
+            event.written_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
+        bti_trace_add(&event);
+    }
+}
+
 /* --- kernels and primitives -------------------------------------------------------------------------------------------- */
+
+void bti_run_fail(bti_run *run, int32_t storage, bti_error *error) {
+    if (run->buffers[storage])
+        bti_buffer_fail(run->buffers[storage], error);
+    else
+        bti_error_stick(&run->errors[storage], error);
+}
 
 bti_error *bti_run_error(const bti_run *run, int32_t storage) {
     if (storage < 0) return NULL;
-    return run->buffers[storage] ? bti_buffer_error(run->buffers[storage]) : run->errors[storage];
+    return run->buffers[storage] ? bti_buffer_error(run->buffers[storage]) : atomic_load(&run->errors[storage]);
 }
 
 uint64_t bti_run_address(const bti_run *run, const bti_value *value) {
     if (value->storage < 0) return (uint64_t)value->layout.offset;
-    return run->addresses[value->storage] + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype);
+    uint64_t address = run->addresses[value->storage];
+    return value->layout.offset ? address + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype) : address;
 }
 
 static void fill_box(const bti_run *run, const bti_step *step, int number, bti_box *box) {
@@ -81,8 +109,10 @@ static void fill_box(const bti_run *run, const bti_step *step, int number, bti_b
     for (int axis = 0; axis < axes; axis++) box->extent[axis] = *next++;
     box->scalars =
         plan->scalars.count ? plan->scalars.items + step->first_scalar + number * kernel->scalar_count : NULL;
-    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
-        box->address[o] = bti_run_address(run, bti_plan_operand(plan, step, bti_step_operand(step, number, o)));
+    int inputs = kernel->input_count, operands = bti_kernel_operands(kernel);
+    for (int o = 0; o < operands; o++) { /* bti_step_operand, without its divisions */
+        int place = o < inputs ? number * inputs + o : step->input_count + number * kernel->output_count + o - inputs;
+        box->address[o] = bti_run_address(run, bti_plan_operand(plan, step, place));
         for (int axis = 0; axis < axes; axis++) box->stride[o][axis] = *next++;
     }
     if (step->halved) bti_halves_box(kernel, step->halved - 1, box);
@@ -339,8 +369,8 @@ static bt_status launch_control(const bti_run *run, size_t s) {
 }
 
 static bt_status launch_once(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
-    if (step->kind == BTI_STEP_PRODUCT) return launch_product(run, step, ready);
-    return step->kind == BTI_STEP_KERNEL ? launch_kernel(run, step, ready->program) : launch_work(run, step, ready);
+    if (step->kind == BTI_STEP_KERNEL) return launch_kernel(run, step, ready->program);
+    return step->kind == BTI_STEP_PRODUCT ? launch_product(run, step, ready) : launch_work(run, step, ready);
 }
 
 /* A launch that lacks a text does nothing, and is repeated with it. */

@@ -2,10 +2,12 @@
 #ifndef BTI_EXEC_LAUNCH_STEP_H
 #define BTI_EXEC_LAUNCH_STEP_H
 
-#include "exec/prepared.h"
+#include "exec/ready.h"
 
 /* Launches a step, which is no copy between devices. */
 bt_status bti_launch_step(const bti_run *run, size_t step);
+/* What is in a storage of the run has failed; only by the thread that runs the queue of its device. */
+void bti_run_fail(bti_run *run, int32_t storage, bti_error *error);
 /* The error of what is in a storage of the run, as known now; the first error of what a box of the step reads. NULL: none. */
 bti_error *bti_run_error(const bti_run *run, int32_t storage);
 bti_error *bti_run_box_error(const bti_run *run, const bti_step *step, int box);
@@ -20,5 +22,8 @@ static inline void bti_trace_step(uint64_t start, const bti_plan *plan, const bt
     if (start && step->kind != BTI_STEP_COPY && step->kind != BTI_STEP_CONTROL)
         bti_trace_step_(start, plan, step, asked);
 }
+/* A collective began on its devices: from `start` until now, or when the ends tell by the devices' clock. */
+void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_reduction_end *ends,
+                          const bti_trace_asked *asked);
 
 #endif

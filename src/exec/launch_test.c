@@ -1,5 +1,6 @@
 /* What is noted of a step: its name, who asked for it, its bytes, its elements. */
 #include "exec/launch_step.h"
+#include "exec/prepared.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "exec/buffer.h"
+#include "exec/collective_tasks.h"
 #include "exec/host.h"
 #include "exec/recordings.h"
 #include "exec/texts.h"
@@ -30,18 +32,28 @@ void bti_prepared_release(bti_prepared *of) {
     bti_free(of->ready);
     for (size_t t = 0; t < of->tasks.count; t++) bti_recordings_free(of->tasks.items[t].recordings);
     bti_vec_free(&of->tasks);
+    for (size_t c = 0; c < of->collectives.count; c++) bti_free(of->collectives.items[c].elements);
+    bti_vec_free(&of->collectives);
+    bti_vec_free(&of->members);
+    pthread_cond_destroy(&of->judged);
     bti_lock_destroy(&of->lock);
     bti_free(of);
+}
+
+void bti_run_keep(bti_run *run) {
+    for (size_t s = 0; s < run->prepared->plan.storages.count; s++)
+        if (run->buffers[s]) bti_buffer_leave_to_run(run->buffers[s]);
 }
 
 void bti_run_done(bti_run *run) {
     if (atomic_fetch_sub_explicit(&run->tasks_left, 1, memory_order_acq_rel) != 1) return;
     bti_prepared *of = run->prepared;
+    bti_collectives_end(run);
     for (size_t s = 0; s < of->plan.storages.count; s++) {
-        bti_buffer_release(run->buffers[s]);
-        bti_error_release(run->errors[s]);
+        if (run->buffers[s]) bti_buffer_release_run(run->buffers[s]);
+        bti_error_release(atomic_load(&run->errors[s]));
         run->buffers[s] = NULL;
-        run->errors[s] = NULL;
+        atomic_store(&run->errors[s], NULL);
     }
     for (size_t d = 0; d < of->plan.arenas.count; d++) {
         bti_buffer_release(run->arenas[d]);
@@ -68,7 +80,7 @@ static void name_dtype(bti_program_source *source, const bti_value *value) {
 }
 
 /* A product and its epilogue are one program. */
-static bt_status ready_product(bti_prepared *of, size_t s, size_t *operand) {
+static bt_status ready_product(bti_prepared *of, size_t s, size_t *operand, bti_program_wants *wants) {
     const bti_step *step = &of->plan.steps.items[s];
     int first = bti_step_kernel_inputs(step);
     const bti_value *values[] = {bti_plan_operand(&of->plan, step, first), bti_plan_operand(&of->plan, step, first + 1),
@@ -80,7 +92,7 @@ static bt_status ready_product(bti_prepared *of, size_t s, size_t *operand) {
         of->operands[(*operand)++] = operand_of(values[i]);
         name_dtype(&source, values[i]);
     }
-    return bti_texts_program(step->device, &source, &of->steps[s].program);
+    return bti_texts_want(wants, step->device, &source, NULL, &of->steps[s].program);
 }
 
 static bt_status ready_own_kernel(bti_prepared *of, size_t s) {
@@ -92,7 +104,7 @@ static bt_status ready_own_kernel(bti_prepared *of, size_t s) {
     return bti_host_kernel(step->node->host, &of->plan, step, ready->numbers, &ready->grid, &ready->program);
 }
 
-static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr) {
+static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr, bti_program_wants *wants) {
     const bti_step *step = &of->plan.steps.items[s];
     bti_ready_step *ready = &of->steps[s];
     ready->attr = *attr;
@@ -116,7 +128,7 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
         source.dtypes[source.dtype_count++] = tuple->types[0].dtype;
     else
         name_dtype(&source, bti_plan_output(&of->plan, step, 0));
-    return bti_texts_program(step->device, &source, &ready->program);
+    return bti_texts_want(wants, step->device, &source, NULL, &ready->program);
 }
 
 static int add_operation(const char **operations, int count, const char *name) {
@@ -140,43 +152,36 @@ bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step) {
     return asked;
 }
 
-static bt_status prepare(bti_plan *plan, bool of_region, bti_prepared **prepared);
+static bt_status prepare(bti_plan *plan, bool of_region, bti_program_wants *wants, bti_prepared **prepared);
 
-static bt_status ready_control(bti_prepared *of, size_t s) {
+static bt_status ready_control(bti_prepared *of, size_t s, bti_program_wants *wants) {
     const bti_control *control = &of->plan.controls.items[of->plan.steps.items[s].control];
-    for (int p = 0; p < control->plan_count; p++) BTI_TRY(prepare(&control->plans[p], true, &of->steps[s].regions[p]));
+    for (int p = 0; p < control->plan_count; p++)
+        BTI_TRY(prepare(&control->plans[p], true, wants, &of->steps[s].regions[p]));
     return BT_OK;
 }
 
-/* The kernel in halves is not on the stack: plans of regions are made ready in each other. */
-static bt_status ready_kernel(bti_prepared *of, size_t s) {
+static bt_status ready_kernel(bti_prepared *of, size_t s, bti_program_wants *wants) {
     const bti_step *step = &of->plan.steps.items[s];
     bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel]};
-    if (!step->halved) return bti_texts_program(step->device, &source, &of->steps[s].program);
-    bti_kernel *halved = bti_alloc(sizeof *halved);
-    if (!halved) return bti_no_memory();
-    bti_halves_kernel(source.kernel, step->halved - 1, halved);
-    source.kernel = halved;
-    bt_status status = bti_texts_program(step->device, &source, &of->steps[s].program);
-    bti_free(halved);
-    return status;
+    bti_kernel *halved = NULL;
+    if (step->halved) {
+        if (!(halved = bti_alloc(sizeof *halved))) return bti_no_memory();
+        bti_halves_kernel(source.kernel, step->halved - 1, halved);
+        source.kernel = halved;
+    }
+    return bti_texts_want(wants, step->device, &source, halved, &of->steps[s].program);
 }
 
-static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr) {
+static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr, bti_program_wants *wants) {
     const bti_step *step = &of->plan.steps.items[s];
     of->steps[s].asked = bti_trace_asked_of(&of->plan, step);
-    if (step->kind == BTI_STEP_COPY) return BT_OK;
-    if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s);
+    if (step->kind == BTI_STEP_COPY || step->kind == BTI_STEP_COLLECTIVE) return BT_OK;
+    if (step->kind == BTI_STEP_CONTROL) return ready_control(of, s, wants);
     if (step->own_kernel) return ready_own_kernel(of, s);
-    if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr);
-    if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand);
-    return ready_kernel(of, s);
-}
-
-static bool add_task(bti_prepared *of, uint64_t *numbers, bti_run_task_plan task) {
-    if (task.device >= of->devices) of->devices = task.device + 1;
-    numbers[task.device]++;
-    return bti_vec_push(&of->tasks, task);
+    if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr, wants);
+    if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand, wants);
+    return ready_kernel(of, s, wants);
 }
 
 /* Whether the step, or one of its regions, calls a function of the program's. */
@@ -189,30 +194,51 @@ static bool calls_host(const bti_plan *plan, const bti_step *step) {
     return false;
 }
 
-/* Neighbouring steps of one device are one task; who receives a copy waits for it. */
+/* The task that the step belongs to: the open one, or a new one. */
+static bool add_to_task(bti_prepared *of, uint64_t *numbers, size_t s, bool *open, bool own_task) {
+    const bti_step *step = &of->plan.steps.items[s];
+    size_t before = of->tasks.count;
+    if (!bti_collectives_join(of, numbers, step->device, of->plan.operands.items + step->first_operand,
+                              step->input_count))
+        return false;
+    bool fits = *open && !own_task && before == of->tasks.count && of->tasks.items[before - 1].device == step->device;
+    bti_run_task_plan task = {.kind = BTI_TASK_STEPS, .device = step->device, .first = s, .last = s};
+    if (!fits && !bti_tasks_add(of, numbers, task)) return false;
+    of->tasks.items[of->tasks.count - 1].last = s + 1;
+    *open = !own_task;
+    return true;
+}
+
+/* Who receives a copy waits for it. */
+static bool add_receiver(bti_prepared *of, uint64_t *numbers, const bti_step *copy) {
+    int to = of->plan.storages.items[bti_plan_output(&of->plan, copy, 0)->storage].device;
+    bti_run_task_plan wait = {.kind = BTI_TASK_WAIT, .device = to, .wait_device = copy->device, .alone = true};
+    wait.wait_number = numbers[copy->device];
+    return bti_tasks_add(of, numbers, wait);
+}
+
+/* Neighbouring steps of one device are one task. */
 static bool plan_tasks(bti_prepared *of) {
     uint64_t numbers[BTI_MAX_DEVICES] = {0};
     bool open = false;
     of->only_device = of->plan.steps.count ? of->plan.steps.items[0].device : 0;
     for (size_t s = 0; s < of->plan.steps.count; s++) {
         const bti_step *step = &of->plan.steps.items[s];
+        if (step->kind == BTI_STEP_COLLECTIVE) {
+            if (!bti_collectives_arrive(of, numbers, s)) return false;
+            of->only_device = -1;
+            open = false;
+            continue;
+        }
         /* The host waits for the device before it calls, and launches no more until it has called. */
         bool told = calls_host(&of->plan, step), own_task = told && !bti_device_has_host_memory(step->device);
-        bool alone = own_task || step->kind == BTI_STEP_COPY;
-        if (!open || own_task || of->tasks.items[of->tasks.count - 1].device != step->device) {
-            if (!add_task(of, numbers, (bti_run_task_plan){.device = step->device, .first = s, .last = s}))
-                return false;
-            open = true;
-        }
-        of->tasks.items[of->tasks.count - 1].last = s + 1;
-        if (alone) of->tasks.items[of->tasks.count - 1].alone = true;
-        if (step->device != of->only_device || alone || told) of->only_device = -1; /* nobody may ever wait for it */
-        if (own_task) open = false;
-        if (step->kind == BTI_STEP_COPY) {
-            int to = of->plan.storages.items[bti_plan_output(&of->plan, step, 0)->storage].device;
-            bti_run_task_plan wait = {.device = to, .first = s, .last = s, .wait_device = step->device, .alone = true};
-            wait.wait_number = numbers[step->device];
-            if (!add_task(of, numbers, wait)) return false;
+        bool copies = step->kind == BTI_STEP_COPY;
+        if (!add_to_task(of, numbers, s, &open, own_task)) return false;
+        if (own_task || copies) of->tasks.items[of->tasks.count - 1].alone = true;
+        if (step->device != of->only_device || own_task || copies || told)
+            of->only_device = -1; /* nobody may ever wait for it */
+        if (copies) {
+            if (!add_receiver(of, numbers, step)) return false;
             open = false;
         }
         for (int o = 0; o < step->output_count; o++) {
@@ -220,7 +246,7 @@ static bool plan_tasks(bti_prepared *of) {
             of->ready[storage] = numbers[of->plan.storages.items[storage].device];
         }
     }
-    return true;
+    return bti_collectives_join_all(of, numbers);
 }
 
 #define BRIEF 200000.0 /* points times instructions: some tens of microseconds */
@@ -327,7 +353,7 @@ static bool allocate_prepared(bti_prepared *of) {
 }
 
 /* Takes the plan over; that of a region belongs to its step. */
-static bt_status prepare(bti_plan *plan, bool of_region, bti_prepared **prepared) {
+static bt_status prepare(bti_plan *plan, bool of_region, bti_program_wants *wants, bti_prepared **prepared) {
     bti_prepared *of = bti_calloc(1, sizeof *of);
     if (!of) {
         if (!of_region) bti_plan_free(plan);
@@ -335,12 +361,14 @@ static bt_status prepare(bti_plan *plan, bool of_region, bti_prepared **prepared
     }
     atomic_init(&of->refs, 1);
     bti_lock_init(&of->lock, BTI_LOCK_prepared);
+    pthread_cond_init(&of->judged, NULL);
     of->plan = *plan;
     of->of_region = of_region;
     bt_status status = allocate_prepared(of) ? BT_OK : bti_no_memory();
     size_t operand = 0;
     bti_attr *attr = of->attrs;
-    for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++) status = ready_step(of, s, &operand, &attr);
+    for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++)
+        status = ready_step(of, s, &operand, &attr, wants);
     if (status == BT_OK)
         *prepared = of;
     else
@@ -353,7 +381,14 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
     bti_plan taken = *plan;
     *plan = (bti_plan){0};
     *prepared = NULL;
-    bt_status status = prepare(&taken, false, prepared);
+    bti_program_wants wants = {0};
+    bt_status status = prepare(&taken, false, &wants, prepared);
+    if (status == BT_OK && wants.count) status = bti_texts_programs(&wants);
+    bti_texts_wants_free(&wants);
+    if (status != BT_OK) {
+        bti_prepared_release(*prepared);
+        *prepared = NULL;
+    }
     bti_trace_end(BTI_TRACE_PREPARE, "prepare", start);
     return status;
 }
@@ -363,16 +398,19 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
 static bti_run *run_new(bti_prepared *of) {
     size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
     size_t bytes = sizeof(bti_run) + storages * 4 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
-                   of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task);
+                   of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task) +
+                   of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member);
     bti_run *run = bti_calloc(1, bytes);
     if (!run) return NULL;
     run->addresses = (uint64_t *)(run + 1);
     run->idle = run->addresses + storages;
     run->buffers = (bti_buffer **)(run->idle + storages);
-    run->errors = (bti_error **)(run->buffers + storages);
+    run->errors = (_Atomic(bti_error *) *)(run->buffers + storages);
     run->arenas = (bti_buffer **)(run->errors + storages);
     run->operands = (bti_operand *)(run->arenas + devices);
     run->tasks = (bti_run_task *)(run->operands + of->operand_count);
+    run->collectives = (bti_run_collective *)(run->tasks + tasks);
+    run->members = (bti_run_member *)(run->collectives + of->collectives.count);
     if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
     for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
     return run;
@@ -388,10 +426,12 @@ bti_run *bti_exec_begin(bti_prepared *of) {
     atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
     run->prepared = of;
     atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
+    bti_collectives_begin(run);
     return run;
 }
 
 void bti_exec_abandon(bti_run *run) {
+    bti_run_keep(run);
     atomic_store(&run->tasks_left, 1);
     bti_run_done(run);
 }

@@ -9,18 +9,21 @@
 #include "base/recycle.h"
 #include "base/trace.h"
 #include "device/device.h"
+#include "exec/poller.h"
 
 typedef struct queue {
     bti_lock lock;
     pthread_cond_t changed; /* for threads that wait for entries */
     pthread_cond_t work;    /* for the thread */
     int waiting;
-    bti_queue_entry *head, *tail;                      /* not run yet */
-    bti_queue_entry *in_flight_first, *in_flight_last; /* run, not complete: in flight */
-    int in_flight;
+    bti_queue_entry *head, *tail;              /* not run yet */
+    bti_queue_entry *in_flight[BTI_IN_FLIGHT]; /* a ring */
+    int first, in_flight_count;
     atomic_uint_fast64_t submitted, completed;
-    bool running; /* a thread runs or settles an entry */
-    bool kicked;  /* the thread is to run what there is */
+    bool running;   /* a thread runs the first entry */
+    bool settling;  /* a thread settles the first in flight, or asks whether it is complete */
+    bool kicked;    /* the thread is to run what there is */
+    uint64_t asked; /* the thread is to settle up to this entry */
     bool stop, has_thread;
     pthread_t thread;
 } queue;
@@ -73,13 +76,31 @@ static void end_entry_errors(other_errors from) {
     bti_error_put_back(from.before);
 }
 
-/* Called and left with the lock held, as the next two. */
-static void end_running(queue *q, bool completed) {
-    q->running = false;
-    if (completed) atomic_fetch_add(&q->completed, 1);
-    if (q->waiting) pthread_cond_broadcast(&q->changed);
-    if (q->kicked && (q->head || q->in_flight_first)) pthread_cond_signal(&q->work);
+/* --- running and settling: called and left with the lock held -------------------------------------------------------------- */
+
+/* Entries that have run: settled, or in flight. */
+static uint64_t issued(const queue *q) { return atomic_load(&q->completed) + (uint64_t)q->in_flight_count; }
+
+/* Whether the first entry must not run before the first in flight is settled. */
+static bool is_blocked(const queue *q) {
+    return q->head && (q->head->alone ? q->in_flight_count > 0 : q->in_flight_count == BTI_IN_FLIGHT);
 }
+
+static bool may_run(const queue *q) { return q->head && !q->running && !is_blocked(q); }
+static bool may_settle(const queue *q) { return q->in_flight_count && !q->settling; }
+
+/* What is the thread's to settle. */
+static bool thread_settles(const queue *q) {
+    if (!may_settle(q)) return false;
+    return is_blocked(q) || !q->in_flight[q->first]->poll || atomic_load(&q->completed) < q->asked;
+}
+
+static void tell_others(queue *q) {
+    if (q->waiting) pthread_cond_broadcast(&q->changed);
+    if (q->kicked && (may_run(q) || thread_settles(q))) pthread_cond_signal(&q->work);
+}
+
+static bti_look look_at_all(void);
 
 static void run_first(queue *q, bool by_thread) {
     bti_queue_entry *entry = q->head;
@@ -87,52 +108,73 @@ static void run_first(queue *q, bool by_thread) {
     if (!q->head) q->tail = NULL;
     entry->next = NULL;
     q->running = true;
-    bool may_complete = !q->in_flight_first;
+    bool may_complete = !q->in_flight_count, watched = entry->watched;
     bti_lock_give(&q->lock);
     other_errors other = begin_entry_errors();
     bool complete = entry->run(entry, may_complete);
     end_entry_errors(other);
     if (by_thread) bti_recycled_share(); /* before another thread can see that it is done */
     bti_lock_take(&q->lock);
-    if (!complete) {
-        if (q->in_flight_last)
-            q->in_flight_last->next = entry;
-        else
-            q->in_flight_first = entry;
-        q->in_flight_last = entry;
-        q->in_flight++;
-    }
-    end_running(q, complete);
+    q->running = false;
+    if (complete)
+        atomic_fetch_add(&q->completed, 1);
+    else
+        q->in_flight[(q->first + q->in_flight_count++) % BTI_IN_FLIGHT] = entry;
+    tell_others(q);
+    if (complete || !watched || q->in_flight_count > 1) return;
+    bti_lock_give(&q->lock);
+    bti_poller_wake(look_at_all);
+    bti_lock_take(&q->lock);
 }
 
-static void settle_first(queue *q, bool by_thread) {
-    bti_queue_entry *entry = q->in_flight_first;
-    q->in_flight_first = entry->next;
-    if (!q->in_flight_first) q->in_flight_last = NULL;
-    q->in_flight--;
-    q->running = true;
+/* With `poll`: only if it is complete; whether it is. */
+static bool settle_first(queue *q, bool by_thread, bool poll) {
+    bti_queue_entry *entry = q->in_flight[q->first];
+    q->settling = true;
     bti_lock_give(&q->lock);
     other_errors other = begin_entry_errors();
-    entry->settle(entry);
+    bool settled = !poll || entry->poll(entry);
+    if (settled) entry->settle(entry);
     end_entry_errors(other);
-    if (by_thread) bti_recycled_share();
+    if (settled && by_thread) bti_recycled_share();
     bti_lock_take(&q->lock);
-    end_running(q, true);
+    q->settling = false;
+    if (settled) {
+        q->first = (q->first + 1) % BTI_IN_FLIGHT;
+        q->in_flight_count--;
+        atomic_fetch_add(&q->completed, 1);
+    }
+    tell_others(q);
+    return settled;
 }
 
-/* Whether the first entry may run before those in flight are complete. */
-static bool may_run(const queue *q) { return q->head && !q->head->alone && q->in_flight < BTI_IN_FLIGHT; }
-
-/* One step forward; of what there is, launching comes first. */
-static void go_on(queue *q, bool by_thread) {
-    if (q->in_flight_first && !may_run(q))
-        settle_first(q, by_thread);
-    else
-        run_first(q, by_thread);
+/* Settles what is complete. `watched`: only what the poller asks for. */
+static bti_look look_at(queue *q, bool watched) {
+    bti_look found = BTI_LOOK_NOTHING;
+    bool by_thread = watched;
+    while (q->in_flight_count) {
+        const bti_queue_entry *entry = q->in_flight[q->first];
+        if (!entry->poll || (watched && !entry->watched)) return found;
+        if (!may_settle(q) || !settle_first(q, by_thread, true))
+            return found == BTI_LOOK_CHANGED ? BTI_LOOK_CHANGED : BTI_LOOK_PENDING;
+        found = BTI_LOOK_CHANGED;
+    }
+    return found;
 }
 
-/* Entries that have run: complete, or in flight. Under the lock. */
-static uint64_t issued(const queue *q) { return atomic_load(&q->completed) + (uint64_t)q->in_flight; }
+/* What the poller does. */
+static bti_look look_at_all(void) {
+    bti_look all = BTI_LOOK_NOTHING;
+    for (int d = 0; d < BTI_MAX_DEVICES; d++) {
+        queue *q = &queues[d];
+        if (atomic_load(&q->submitted) == atomic_load(&q->completed)) continue;
+        bti_lock_take(&q->lock);
+        bti_look found = look_at(q, true);
+        bti_lock_give(&q->lock);
+        if (found > all) all = found;
+    }
+    return all;
+}
 
 uint64_t bti_run_queue_issued(int device) {
     queue *q = &queues[device];
@@ -142,17 +184,23 @@ uint64_t bti_run_queue_issued(int device) {
     return number;
 }
 
+/* --- the queue's thread -------------------------------------------------------------------------------------------------- */
+
 static void *serve(void *argument) {
     queue *q = argument;
     bti_trace_serve((int)(q - queues));
     bti_lock_take(&q->lock);
     while (!q->stop) {
-        if (q->kicked && (q->head || q->in_flight_first) && !q->running) {
+        bool runs = q->kicked && may_run(q);
+        if (runs || (q->kicked && thread_settles(q))) {
             bti_guest guest = bti_guest_begin();
-            go_on(q, true);
+            if (runs)
+                run_first(q, true);
+            else
+                settle_first(q, true, false);
             bti_guest_end(&guest);
         } else {
-            if (!q->head && !q->in_flight_first) q->kicked = false;
+            if (!q->head && !q->in_flight_count) q->kicked = false;
             bti_lock_wait(&q->lock, &q->work);
         }
     }
@@ -170,34 +218,52 @@ static void kick(queue *q) {
     pthread_cond_signal(&q->work);
 }
 
+/* --- waiting ------------------------------------------------------------------------------------------------------------- */
+
 enum { ROOM = 256 << 10 }; /* bytes of stack that running an entry may take */
 
-static bool has_work(const queue *q) { return (q->head || q->in_flight_first) && !q->running; }
+static bool has_come(const queue *q, uint64_t number, bool settled) {
+    return (settled ? atomic_load(&q->completed) : issued(q)) >= number;
+}
 
-/* Runs entries on the waiting thread as long as no other thread does. Called and left with the lock held. */
-static void run_as_guest(queue *q, uint64_t number, bool complete) {
+/* Whether a thread that waits for it settles the first in flight: nothing more is launched for it, or it makes room. */
+static bool should_settle(const queue *q, uint64_t number, bool settled) {
+    return may_settle(q) && (settled ? issued(q) >= number || !may_run(q) : is_blocked(q));
+}
+
+/* Whether there is something to do for a thread that waits. */
+static bool has_work(const queue *q, uint64_t number, bool settled) {
+    return (issued(q) < number && may_run(q)) || should_settle(q, number, settled);
+}
+
+/* Runs and settles entries on the waiting thread as long as no other thread does. */
+static void run_as_guest(queue *q, uint64_t number, bool settled) {
     bti_guest guest = bti_guest_begin();
-    while ((complete ? atomic_load(&q->completed) : issued(q)) < number && has_work(q))
-        if (complete && q->in_flight_first && issued(q) >= number)
-            settle_first(q, false); /* nothing more is launched for it */
+    while (!has_come(q, number, settled) && has_work(q, number, settled))
+        if (issued(q) < number && may_run(q))
+            run_first(q, false);
         else
-            go_on(q, false);
+            settle_first(q, false, false);
     bool held = bti_signals_held();
     if (held) bti_lock_give(&q->lock); /* they are delivered now */
     bti_guest_end(&guest);
     if (held) bti_lock_take(&q->lock);
 }
 
-static void wait_until(int device, uint64_t number, bool complete) {
+static void wait_until(int device, uint64_t number, bool settled) {
     queue *q = &queues[device];
     if (atomic_load(&q->completed) >= number || bti_device_forked()) return; /* in a child nobody runs it */
     BTI_NO_CANCEL;
     bool here = bti_stack_left() >= ROOM;
     bti_lock_take(&q->lock);
-    while ((complete ? atomic_load(&q->completed) : issued(q)) < number) {
-        if (!here && has_work(q)) kick(q);
-        if (has_work(q) && (here || !q->has_thread)) {
-            run_as_guest(q, number, complete);
+    while (!has_come(q, number, settled)) {
+        bool work = has_work(q, number, settled);
+        if (!here && work) {
+            if (settled && number > q->asked) q->asked = number;
+            kick(q);
+        }
+        if (work && (here || !q->has_thread)) {
+            run_as_guest(q, number, settled);
         } else {
             q->waiting++;
             bti_lock_wait(&q->lock, &q->changed);
@@ -210,11 +276,22 @@ static void wait_until(int device, uint64_t number, bool complete) {
 void bti_run_queue_wait(int device, uint64_t number) { wait_until(device, number, true); }
 void bti_run_queue_issue(int device, uint64_t number) { wait_until(device, number, false); }
 
+void bti_run_queue_poll(int device) {
+    queue *q = &queues[device];
+    if (atomic_load(&q->submitted) == atomic_load(&q->completed) || bti_device_forked()) return;
+    BTI_NO_CANCEL;
+    bti_lock_take(&q->lock);
+    bti_guest guest = bti_guest_begin();
+    look_at(q, false);
+    bti_guest_end(&guest);
+    bti_lock_give(&q->lock);
+}
+
 void bti_run_queue_kick(int device) {
     queue *q = &queues[device];
     if (bti_device_forked()) return;
     bti_lock_take(&q->lock);
-    if (q->head || q->in_flight_first) kick(q);
+    if (q->head || thread_settles(q)) kick(q);
     bti_lock_give(&q->lock);
 }
 
@@ -228,4 +305,9 @@ void bti_run_queue_stop(int device) {
     pthread_cond_signal(&q->work);
     bti_lock_give(&q->lock);
     if (join) pthread_join(q->thread, NULL);
+}
+
+void bti_run_queues_stop(void) {
+    for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_run_queue_stop(d);
+    bti_poller_stop();
 }

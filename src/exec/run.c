@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include "exec/buffer.h"
+#include "exec/collective.h"
 #include "exec/host.h"
 #include "exec/launch.h"
+#include "exec/prepared.h"
+#include "base/flags.h"
 #include "base/lock.h"
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
@@ -130,16 +133,18 @@ static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
 
 /* --- submitting ------------------------------------------------------------------------------------------------------ */
 
+static atomic_uint_fast64_t newest[BTI_MAX_DEVICES]; /* what the queue had been given before the last run */
+
 /* What each device's queue has been given before and with this run. */
-static void number_tasks(bti_run *run, uint64_t *numbers) {
+static void number_tasks(bti_run *run, uint64_t *base, uint64_t *numbers) {
     const bti_prepared *of = run->prepared;
-    uint64_t base[BTI_MAX_DEVICES];
     for (int d = 0; d < of->devices; d++) base[d] = numbers[d] = bti_run_queue_submitted(d);
     for (size_t t = 0; t < of->tasks.count; t++) {
         const bti_run_task_plan *task = &of->tasks.items[t];
         run->tasks[t].wait_number = base[task->wait_device] + task->wait_number;
         numbers[task->device]++;
     }
+    bti_collectives_number(run, base);
     for (size_t s = 0; s < of->plan.storages.count; s++) {
         bti_buffer *buffer = run->buffers[s];
         if (buffer && !of->plan.storages.items[s].given && of->plan.storages.items[s].first_step >= 0)
@@ -149,30 +154,38 @@ static void number_tasks(bti_run *run, uint64_t *numbers) {
 
 uint64_t bti_exec_start(bti_run *run) {
     const bti_prepared *of = run->prepared;
-    uint64_t numbers[BTI_MAX_DEVICES];
+    uint64_t before[BTI_MAX_DEVICES], numbers[BTI_MAX_DEVICES];
     size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
-    uint64_t start = bti_trace_begin();
+    uint64_t start = bti_trace_begin(), hash = start ? bti_plan_hash(&of->plan) : 0;
+    uint32_t traced = run->traced = start ? bti_trace_new_run() : 0;
     bti_run_queues_lock();
-    number_tasks(run, numbers);
+    number_tasks(run, before, numbers);
     give_back_temporaries(run, numbers);
     for (size_t t = 0; t < count; t++) {
-        run->tasks[t].entry = (bti_queue_entry){
-            .run = bti_run_task_run, .settle = bti_run_task_settle, .alone = of->tasks.items[t].alone};
-        bti_run_queue_submit(of->tasks.items[t].device, &run->tasks[t].entry);
+        int device = of->tasks.items[t].device;
+        bool async = bti_device_is_async(device);
+        run->tasks[t].entry = (bti_queue_entry){.run = bti_run_task_run,
+                                                .settle = bti_run_task_settle,
+                                                .poll = async ? bti_run_task_poll : NULL,
+                                                .watched = async && !bti_device_has_clock(device),
+                                                .alone = of->tasks.items[t].alone};
+        bti_run_queue_submit(device, &run->tasks[t].entry);
     }
+    for (int d = 0; d < of->devices; d++)
+        if (numbers[d] > before[d]) atomic_store_explicit(&newest[d], before[d], memory_order_relaxed);
     bti_run_queues_unlock();
-    bti_trace_end(BTI_TRACE_SUBMIT, "submit", start);
+    bti_run_keep(run);
+    bti_trace_submission(start, traced, hash);
     uint64_t end = count ? numbers[of->tasks.items[count - 1].device] : 0;
     bti_run_done(run);
     return end;
 }
 
-#define AHEAD 64 /* tasks */
-
-/* Little work is done, and any launched, sooner than another thread would begin. */
+/* Little work is done, and any launched, sooner than another thread would begin. Nobody watches devices with a clock: who submits looks. */
 void bti_exec_dispatch(bti_prepared *of, uint64_t end) {
     int device = of->only_device;
     if (!of->tasks.count) return;
+    if (device >= 0 && bti_device_has_clock(device)) bti_run_queue_poll(device);
     if (device < 0) {
         bti_exec_kick();
         return;
@@ -183,11 +196,20 @@ void bti_exec_dispatch(bti_prepared *of, uint64_t end) {
         bti_run_queue_kick(device);
 }
 
-void bti_exec_throttle(const bti_prepared *of, uint64_t end) {
-    if (end > AHEAD) bti_run_queue_wait(of->tasks.items[of->tasks.count - 1].device, end - AHEAD);
+#define AHEAD 64 /* tasks: more find their memory out of the cache */
+
+void bti_exec_throttle(void) {
+    int64_t most = bti_flag_int(BTI_FLAG_ahead_bytes);
+    for (int d = 0; d < bti_device_count(); d++) {
+        uint64_t submitted = bti_run_queue_submitted(d),
+                 before = atomic_load_explicit(&newest[d], memory_order_relaxed);
+        if (submitted > AHEAD) bti_run_queue_wait(d, submitted - AHEAD);
+        for (uint64_t next; bti_buffers_pending(d) > most && (next = bti_run_queue_completed(d) + 1) <= before;)
+            bti_run_queue_wait(d, next);
+    }
 }
 
-bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
+bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_submitted *submitted, bti_error **error) {
     bti_prepared *prepared;
     *error = NULL;
     BTI_TRY(bti_exec_prepare(plan, &prepared));
@@ -205,14 +227,19 @@ bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_error **error) {
         node->layout = own->values.items[own->results.items[r].value].layout;
     }
     uint64_t end = status == BT_OK ? bti_exec_start(run) : 0;
-    for (size_t r = 0; r < own->results.count && status == BT_OK; r++) {
-        bti_node *node = own->results.items[r].node;
-        atomic_store(&node->state, BTI_DONE);
-        if (node->forget) bti_node_forget(node);
-    }
-    if (status == BT_OK && (behind || prepared->only_device < 0)) bti_exec_dispatch(prepared, end);
-    bti_prepared_release(prepared);
+    for (size_t r = 0; r < own->results.count && status == BT_OK; r++)
+        atomic_store(&own->results.items[r].node->state, BTI_DONE);
+    if (status == BT_OK)
+        *submitted = (bti_submitted){prepared, end, behind || prepared->only_device < 0};
+    else
+        bti_prepared_release(prepared);
     return status;
+}
+
+void bti_exec_begin_submitted(bti_submitted *submitted) {
+    if (submitted->begin) bti_exec_dispatch(submitted->prepared, submitted->end);
+    bti_prepared_release(submitted->prepared);
+    *submitted = (bti_submitted){0};
 }
 
 void bti_exec_kick(void) {
@@ -225,9 +252,8 @@ void bti_exec_finish(void) {
     uint64_t start = bti_trace_begin();
     bti_exec_kick();
     for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_run_queue_wait(d, bti_run_queue_submitted(d));
+    bti_exec_settle();
     bti_trace_end(BTI_TRACE_WAIT, "everything", start);
 }
 
-void bti_exec_shutdown(void) {
-    for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_run_queue_stop(d);
-}
+void bti_exec_shutdown(void) { bti_run_queues_stop(); }

@@ -1,5 +1,6 @@
 #include "exec/texts.h"
 
+#include "base/cores.h"
 #include "render/render.h"
 
 bool bti_texts_supply(const bti_program *program, bool launched, bt_status *status) {
@@ -23,11 +24,69 @@ bool bti_texts_supply(const bti_program *program, bool launched, bt_status *stat
 }
 
 bt_status bti_texts_program(int device, const bti_program_source *source, bti_program **program) {
-    bt_status status = bti_device_program(device, source, program);
+    bool made;
+    bt_status status = bti_device_program(device, source, program, &made);
+    if (status != BT_OK || made) return status;
     while (status == BT_OK && bti_texts_supply(*program, false, &status)) {
     }
-    if (status == BT_OK || !*program) return status;
+    bti_program_made(*program, status);
+    if (status == BT_OK) return BT_OK;
     bti_program_release(*program);
     *program = NULL;
     return status;
+}
+
+/* --- several at once ---------------------------------------------------------------------------------------------------- */
+
+bt_status bti_texts_want(bti_program_wants *wants, int device, const bti_program_source *source, bti_kernel *kernel,
+                         bti_program **program) {
+    bti_program_want want = {.device = device, .source = *source, .kernel = kernel, .program = program};
+    if (bti_device_compiles_early(device)) {
+        if (bti_vec_push(wants, want)) return BT_OK;
+        bti_free(kernel);
+        return bti_no_memory();
+    }
+    bt_status status = bti_texts_program(device, source, program);
+    bti_free(kernel);
+    return status;
+}
+
+/* The call that all of them are made for: errors on other threads tell its place, unless it is quiet. */
+typedef struct making {
+    bti_program_wants *wants;
+    bti_place place;
+    bool quiet;
+} making;
+
+static void make_some(void *context, int64_t begin, int64_t end) {
+    const making *m = context;
+    bti_error *before = bti_error_last();
+    bool quiet = bti_errors_quiet(m->quiet);
+    int depth = bti_call_begin(NULL);
+    bti_place place = bti_call_set_place(m->place);
+    for (int64_t i = begin; i < end; i++) {
+        bti_program_want *want = &m->wants->items[i];
+        if (bti_texts_program(want->device, &want->source, want->program) != BT_OK) want->error = bti_error_last();
+    }
+    bti_call_set_place(place);
+    bti_call_end(depth);
+    bti_errors_quiet(quiet);
+    bti_error_put_back(before);
+}
+
+bt_status bti_texts_programs(bti_program_wants *wants) {
+    making m = {.wants = wants, .place = bti_call_place(), .quiet = bti_errors_quiet(true)};
+    bti_errors_quiet(m.quiet);
+    bti_parallel((int64_t)wants->count, 1, make_some, &m);
+    for (size_t i = 0; i < wants->count; i++)
+        if (wants->items[i].error) return bti_fail_with(wants->items[i].error);
+    return BT_OK;
+}
+
+void bti_texts_wants_free(bti_program_wants *wants) {
+    for (size_t i = 0; i < wants->count; i++) {
+        bti_free(wants->items[i].kernel);
+        bti_error_release(wants->items[i].error);
+    }
+    bti_vec_free(wants);
 }

@@ -2,7 +2,7 @@
 #include <berth/view.h>
 
 #include "array/eval.h"
-#include "array/graph.h"
+#include "array/claim.h"
 #include "base/flags.h"
 #include "base/sized.h"
 #include "compile/compile.h"
@@ -48,8 +48,8 @@ static void add_plan(forecast *usage, const bti_plan *plan) {
 
 /* --- of arrays ------------------------------------------------------------------------------------------------------ */
 
-static bt_status plan_nodes(bti_node *const *wanted, size_t count, bti_nodes *order, bti_plan *plan) {
-    BTI_TRY(bti_reach(wanted, count, order));
+static bt_status plan_nodes(bti_node *const *wanted, size_t count, bti_order *order, bti_plan *plan) {
+    BTI_TRY(bti_claim(wanted, count, order));
     for (size_t i = 0; i < order->count; i++) {
         const bti_node *node = order->items[i];
         if (node->symbolic)
@@ -70,16 +70,15 @@ static void lay_out(const bti_plan *plan, bti_node *const *nodes, bti_node *cons
 }
 
 static bt_status add_nodes(forecast *usage, bti_node *const *nodes, bti_node *const *stand_ins, int count) {
-    bti_nodes wanted = {0}, order = {0};
+    bti_nodes wanted = {0};
+    bti_order order;
     bti_plan plan = {0};
     BTI_TRY(bti_eval_wanted(nodes, count, &wanted));
-    bti_graph_lock();
     bt_status status = plan_nodes(wanted.items, wanted.count, &order, &plan);
     if (status == BT_OK) add_plan(usage, &plan);
     if (status == BT_OK) lay_out(&plan, nodes, stand_ins, count);
-    bti_graph_unlock();
     bti_plan_free(&plan);
-    bti_vec_free(&order);
+    bti_claim_end(&order);
     bti_vec_free(&wanted);
     return status;
 }

@@ -90,7 +90,7 @@ static bt_status sizes_do_not_fit(const bti_node *made) {
         bti_str_add(&text, i ? ", " : "");
         bti_shape_text(&text, made->inputs[i]->rank, made->inputs[i]->shape);
     }
-    if (made->op == BTI_OP_expand || made->op == BTI_OP_reshape) {
+    if (made->op == BTI_OP_expand || made->op == BTI_OP_reshape || made->op == BTI_OP_iota) {
         bti_str_add(&text, " to ");
         bti_shape_text(&text, made->rank, made->shape);
     }
@@ -123,7 +123,7 @@ static bt_status size_unknown(const bti_body_call *c, const bti_node *node) {
 
 /* Under transfers=error: whether the inputs may go where the function has the operation. */
 static bt_status check_transfers_of(const bti_node *pattern, const bti_node *made) {
-    if (bti_is_move(pattern)) return BT_OK;
+    if (bti_may_cross(pattern)) return BT_OK;
     for (int i = 0; i < made->input_count; i++) {
         const bti_node *input = made->inputs[i];
         if (bti_transfer_refused(input, made->device)) return bti_refuse_input(input, made, "in the function");

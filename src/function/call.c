@@ -3,20 +3,17 @@
 #include <string.h>
 
 #include "array/eval.h"
-#include "array/graph.h"
+#include "array/claim.h"
 #include "array/place.h"
 #include "base/flags.h"
-#include "base/lock.h"
 #include "device/device.h"
 #include "function/body.h"
 #include "function/origin.h"
 #include "function/ready_call.h"
 #include "function/shared.h"
+#include "function/updating.h"
 #include "function/versions.h"
 #include "function/call.h"
-
-/* Held while a call reads the variables that it updates and sets them: two at a time would lose one's updates. */
-BTI_STATIC_LOCK(updating, updating)
 
 /* --- whether ---------------------------------------------------------------------------------------------------------- */
 
@@ -52,15 +49,14 @@ static void fill_scalar(bti_node *node) {
     bti_buffer *buffer;
     if (node->op != BTI_OP_const || node->rank || atomic_load(&node->state) != BTI_PENDING) return;
     if (!scalar_bytes(node, &bits) || bti_buffer_from_host(node, &bits, &buffer) != BT_OK) return;
-    bti_graph_lock();
-    if (atomic_load(&node->state) == BTI_PENDING) {
-        node->buffer = buffer;
-        bti_layout_dense(0, NULL, &node->layout);
-        atomic_store(&node->state, BTI_DONE);
-        buffer = NULL;
+    if (!bti_claim_node(node)) {
+        bti_buffer_release(buffer);
+        return;
     }
-    bti_graph_unlock();
-    bti_buffer_release(buffer);
+    node->buffer = buffer;
+    bti_layout_dense(0, NULL, &node->layout);
+    atomic_store(&node->state, BTI_DONE);
+    bti_claim_end_node(node);
 }
 
 /* All DONE, computed now if need be. */
@@ -82,17 +78,17 @@ static bool read_variables(const bt_function *f, bti_node **values) {
            compute_all(values, (int)f->read.count);
 }
 
-/* The plan for the variables' present values. The lock is not held while a plan is made, which may take long. */
+/* The plan for the variables' present values. Other calls may set them while a plan is made, which may take long. */
 static bti_ready_call *find_ready_call(bt_function *f, bti_origin *origin, bool updates) {
     bti_plan_setting setting = bti_plan_setting_now();
     bti_node **values = origin->given + f->input_count;
     if (!read_variables(f, values)) return NULL;
     bti_ready_call *ready = bti_ready_call_find(f, origin->given, setting);
     if (ready || !updates) return ready ? ready : bti_ready_call_make(f, origin->given, setting);
-    bti_lock_give(&updating);
+    bti_updating_end(f);
     ready = bti_ready_call_make(f, origin->given, setting);
     bti_ready_call_release(ready);
-    bti_lock_take(&updating);
+    bti_updating_begin(f);
     return ready && read_variables(f, values) ? bti_ready_call_find(f, origin->given, setting) : NULL;
 }
 
@@ -111,7 +107,7 @@ static bti_node *result_node(const bti_ready_call *ready, bti_run *run, const bt
     const bti_plan *plan = bti_prepared_plan(ready->prepared);
     const bti_node *like = source->node;
     bti_buffer *buffer = bti_buffer_retain(bti_exec_result(run, (size_t)source->index));
-    bti_node *node = bti_node_done(BTI_OP_copy, (bt_dtype)like->dtype, like->rank, like->shape, NULL, buffer,
+    bti_node *node = bti_node_done(BTI_OP_call, (bt_dtype)like->dtype, like->rank, like->shape, NULL, buffer,
                                    &plan->values.items[plan->results.items[source->index].value].layout);
     if (!node) {
         bti_buffer_release(buffer);
@@ -181,9 +177,7 @@ static bti_run *reserve_run(const bti_ready_call *ready, const bti_origin *origi
 /* Submits the plan's work; *end: the number of its end in the queue. */
 static bool launch_run(bt_function *f, bti_origin *origin, const bti_ready_call *ready, bt_array **outputs,
                        bt_status *status, uint64_t *end) {
-    *status = BT_OK;
-    for (int n = 0; n < ready->set_count && *status == BT_OK; n++)
-        *status = bti_shared_throttle(ready->updated[n], ready->replicas[n]);
+    *status = bti_shared_throttle(ready->updated, ready->replicas, ready->set_count);
     if (*status != BT_OK) return true;
     bti_run *run = reserve_run(ready, origin);
     if (!run) return false;
@@ -207,13 +201,13 @@ static bool run_by_plan(bt_function *f, bti_origin *origin, bt_array **outputs, 
     bool updates = f->update_count > 0, done = false;
     uint64_t end = 0;
     if (!compute_all(origin->given, f->input_count)) return false;
-    if (updates) bti_lock_take(&updating);
+    bti_updating_begin(f);
     bti_ready_call *ready = find_ready_call(f, origin, updates);
     if (ready && ready->prepared) done = launch_run(f, origin, ready, outputs, status, &end);
-    if (updates) bti_lock_give(&updating);
+    bti_updating_end(f);
     if (done && end) {
         bti_exec_dispatch(ready->prepared, end);
-        bti_exec_throttle(ready->prepared, end);
+        bti_exec_throttle();
     }
     bti_ready_call_release(ready);
     return done;
@@ -293,13 +287,13 @@ bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argume
         if (arguments[i] && bti_node_of(arguments[i])->symbolic)
             return bti_fail(BT_FAILED_PRECONDITION,
                             "a function with updates cannot be recorded into another; list the updates with that one");
-    if (with_updates) bti_lock_take(&updating);
+    if (with_updates) bti_updating_begin(f);
     bti_body_call c = {.function = f};
     bt_status status = stand_in_all(&c, arguments);
     for (int i = 0; i < f->output_count && status == BT_OK; i++)
         outputs[i] = bti_array_on(bti_call_stand_in(&c, f->outputs[i]));
     if (status == BT_OK && with_updates) status = commit_updates(&c);
-    if (with_updates) bti_lock_give(&updating);
+    if (with_updates) bti_updating_end(f);
     for (size_t i = 0; i < f->body.count && status == BT_OK;
          i++) /* counted as recorded, so that loops of calls are flushed too */
         if (f->body.items[i]->op != BTI_OP_value) bti_eval_recorded(c.stand_ins[(size_t)f->input_count + i]);

@@ -1,12 +1,12 @@
 /* Making functions: their inputs, and what each call is going to record. */
-#include "array/graph.h"
 #include "array/place.h"
 #include "array/record.h"
-#include "compile/mark.h"
 #include "function/body.h"
 #include "function/origin.h"
 #include "function/shared.h"
+#include "function/updating.h"
 #include "ir/region.h"
+#include "ir/walk.h"
 
 /* --- inputs ----------------------------------------------------------------------------------------------------------- */
 
@@ -37,27 +37,26 @@ bt_array *bt_input_shape(bt_dtype dtype, bt_shape shape) {
 
 typedef BTI_VEC(bti_node *) node_list;
 
-static bool visit_body_node(node_list *all, bti_node *node, uint64_t mark) {
-    if (node->mark == mark) return true;
-    node->mark = mark;
-    node->mark_index = 0;
-    return bti_vec_push(all, node);
+static bool visit_body_node(node_list *all, bti_node *node, bti_numbers *varying) {
+    bool met;
+    return bti_number_meet(varying, node, &met) && (met || bti_vec_push(all, node));
 }
 
 /* A node that no input and no variable went into is the same in every call. */
 static bool varies_by_call(const bti_node *node) { return node->op != BTI_OP_value && (node->symbolic || node->reads); }
 
-/* Everything that outputs and updates are made of, done or not, in recorded order. Under the graph lock. */
-static bool reach_body(const bt_function *f, node_list *all) {
-    uint64_t mark = bti_next_mark();
+/* Everything that outputs and updates are made of, done or not, in recorded order. *unrecorded: a call among it has to be
+ * recorded first. In a walk. */
+static bool reach_body(const bt_function *f, node_list *all, bti_numbers *varying, bool *unrecorded) {
     for (int i = 0; i < f->output_count; i++)
-        if (!visit_body_node(all, f->outputs[i], mark)) return false;
+        if (!visit_body_node(all, f->outputs[i], varying)) return false;
     for (int i = 0; i < f->update_count; i++)
-        if (!visit_body_node(all, f->updates[i], mark)) return false;
+        if (!visit_body_node(all, f->updates[i], varying)) return false;
     for (size_t next = 0; next < all->count; next++) {
         const bti_node *node = all->items[next];
+        *unrecorded = *unrecorded || (varies_by_call(node) && bti_origin_is_unrecorded(node));
         for (int i = 0; i < node->input_count && varies_by_call(node); i++)
-            if (!visit_body_node(all, node->inputs[i], mark)) return false;
+            if (!visit_body_node(all, node->inputs[i], varying)) return false;
     }
     bti_nodes_sort(all->items, all->count);
     return true;
@@ -75,11 +74,12 @@ static bti_node *pattern_of(const bti_node *node) {
     return pattern;
 }
 
-static bt_status add_to_body(bt_function *f, bti_node *node) {
+/* varying: 1 for nodes that are in the body, or inputs. */
+static bt_status add_to_body(bt_function *f, bti_node *node, bti_numbers *varying) {
     bool varies = node->symbolic || node->op == BTI_OP_value;
-    for (int i = 0; i < node->input_count && !varies; i++) varies = node->inputs[i]->mark_index == 1;
+    for (int i = 0; i < node->input_count && !varies; i++) varies = bti_number_of(varying, node->inputs[i]) == 1;
     if (!varies) return BT_OK;
-    node->mark_index = 1;
+    if (!bti_number_put(varying, node, 1)) return bti_no_memory();
     if (node->op == BTI_OP_leaf) {
         if (is_input(f, node)) return BT_OK;
         const char *file = node->place.site.file;
@@ -126,11 +126,14 @@ static bt_status find_body(bt_function *f) {
     bool unrecorded;
     do {
         all.count = 0;
-        bti_graph_lock();
-        status = reach_body(f, &all) ? BT_OK : bti_no_memory();
-        unrecorded = bti_origins_any_unrecorded(all.items, all.count, varies_by_call);
-        for (size_t i = 0; i < all.count && status == BT_OK && !unrecorded; i++) status = add_to_body(f, all.items[i]);
-        bti_graph_unlock();
+        bti_numbers varying = {0};
+        int walk = bti_walk_begin();
+        unrecorded = false;
+        status = reach_body(f, &all, &varying, &unrecorded) ? BT_OK : bti_no_memory();
+        for (size_t i = 0; i < all.count && status == BT_OK && !unrecorded; i++)
+            status = add_to_body(f, all.items[i], &varying);
+        bti_walk_end(walk);
+        bti_numbers_free(&varying);
         if (status == BT_OK && unrecorded) status = record_origins(f); /* then all their history is there */
     } while (unrecorded && status == BT_OK);
     bti_vec_free(&all);
@@ -160,6 +163,7 @@ static bt_status fill_function(bt_function *f, bt_array *const *inputs, bt_array
         f->updated[i] = bt_shared_retain(updates[i].shared);
         f->updates[i] = bti_node_retain(bti_node_of(updates[i].value));
     }
+    bti_updating_sort(f);
     return find_body(f);
 }
 

@@ -95,11 +95,12 @@ static void clear_function(void *object) {
     bti_vec_free(&f->replicas);
     bti_vec_free(&f->places);
     bti_lock_destroy(&f->lock);
-    bti_lock_destroy(&f->making);
+    pthread_cond_destroy(&f->made);
     bti_free(f->inputs);
     bti_free(f->outputs);
     bti_free(f->updates);
     bti_free(f->updated);
+    bti_free(f->updated_by_number);
 }
 
 static bt_function function_without_memory = {.head = BTI_NO_MEMORY};
@@ -110,14 +111,15 @@ bt_function *bti_function_new(int input_count, int output_count, int update_coun
     bt_function *f = bti_owned_new(BTI_OWNED_FUNCTION, sizeof *f);
     if (!f) return NULL;
     bti_lock_init(&f->lock, BTI_LOCK_function_ready);
-    bti_lock_init(&f->making, BTI_LOCK_function_making);
+    pthread_cond_init(&f->made, NULL);
     f->ready = no_ready_calls;
     atomic_fetch_add(&alive, 1);
     f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
     f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);
     f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
     f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
-    if (f->inputs && f->outputs && f->updates && f->updated) {
+    f->updated_by_number = bti_calloc((size_t)update_count, sizeof *f->updated_by_number);
+    if (f->inputs && f->outputs && f->updates && f->updated && f->updated_by_number) {
         f->input_count = input_count;
         f->output_count = output_count;
         f->update_count = update_count;

@@ -52,17 +52,19 @@ typedef struct bti_ready_call {
 struct bt_function {
     bti_owned head;
     int input_count, output_count, update_count;
-    bti_node **inputs, **outputs; /* retained */
-    bti_node **updates;           /* retained */
-    bt_shared **updated;          /* retained; the variable of each update */
-    BTI_VEC(bti_node *) body;     /* what each call records anew, inputs before users; retained */
-    BTI_VEC(bti_node *) patterns; /* the same operations, in nodes that nobody computes, so that they forget nothing */
-    BTI_VEC(bt_shared *) read;    /* variables that the body reads; retained */
-    BTI_VEC(int) replicas;        /* which of theirs */
-    BTI_VEC(int) places;          /* by output: where in the body it is made; -1: not there */
-    bti_lock lock;                /* protects `ready` */
-    bti_lock making;              /* held while a call is made ready: one at a time */
-    bti_lru ready;                /* calls made ready */
+    bti_node **inputs, **outputs;  /* retained */
+    bti_node **updates;            /* retained */
+    bt_shared **updated;           /* retained; the variable of each update */
+    bt_shared **updated_by_number; /* the same in the order of their numbers; borrowed */
+    BTI_VEC(bti_node *) body;      /* what each call records anew, inputs before users; retained */
+    BTI_VEC(bti_node *) patterns;  /* the same operations, in nodes that nobody computes, so that they forget nothing */
+    BTI_VEC(bt_shared *) read;     /* variables that the body reads; retained */
+    BTI_VEC(int) replicas;         /* which of theirs */
+    BTI_VEC(int) places;           /* by output: where in the body it is made; -1: not there */
+    bti_lock lock;                 /* protects the next three */
+    bool making;                   /* a thread makes a call ready: one at a time */
+    pthread_cond_t made;           /* it does no more */
+    bti_lru ready;                 /* calls made ready */
 };
 
 /* An input with sizes that are known or symbolic. */

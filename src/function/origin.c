@@ -12,9 +12,9 @@ typedef struct origin {
     bt_function *function; /* retained while there are users */
     uint64_t sequence;     /* of the first node: two for each argument, two for each of the body */
     size_t bytes;
-    bool recorded;       /* under the graph lock */
-    int count;           /* of results */
-    bti_node *results[]; /* by output: those that are there; changed under `slots` */
+    atomic_bool recorded; /* its results were given their history */
+    int count;            /* of results */
+    bti_node *results[];  /* by output: those that are there; changed under `slots` */
 } origin;
 
 /* Protects results[] of all origins with several results. */
@@ -101,19 +101,19 @@ static bt_status record_body(bti_body_call *c, const origin *o) {
     return bti_call_body(c);
 }
 
-/* Gives the results their history: each becomes a copy of its recorded node. */
+/* Gives the results their history: each reads its recorded node. */
 static void link_results(origin *o, bti_node **results, bti_node **made) {
-    bti_graph_lock();
-    for (int i = 0; i < o->count && !o->recorded; i++) {
-        if (!made[i] || !bti_origin_is_unrecorded(results[i])) continue; /* retained arrays have forgotten */
-        results[i]->inputs[0] = made[i];
-        results[i]->input_count = 1;
-        made[i] = NULL;
+    if (atomic_exchange(&o->recorded, true)) return;
+    for (int i = 0; i < o->count; i++) {
+        if (!results[i]) continue;
+        if (made[i] && bti_origin_is_unrecorded(results[i])) {
+            results[i]->inputs[0] = made[i];
+            atomic_store(&results[i]->input_count, 1);
+            made[i] = NULL;
+        }
+        bti_node_leave_origin(results[i]);
+        if (atomic_load(&results[i]->forget)) bti_node_forget(results[i]); /* retained arrays have no history */
     }
-    o->recorded = true;
-    for (int i = 0; i < o->count; i++)
-        if (results[i]) bti_node_leave_origin(results[i]);
-    bti_graph_unlock();
 }
 
 static bt_status record_call(origin *o) {
@@ -133,21 +133,18 @@ static bt_status record_call(origin *o) {
     return status;
 }
 
-/* The graph lock is held before and after. */
 static bt_status record_call_of(bti_node *node) {
     origin *o = (origin *)node->origin;
-    atomic_fetch_add(&o->base.users, 1);
-    bti_graph_unlock();
+    if (!bti_origin_use(&o->base)) return BT_OK; /* another thread has recorded it meanwhile */
     bt_status status = record_call(o);
     bti_origin_leave(&o->base);
-    bti_graph_lock();
     return status;
 }
 
 /* --- all of them ------------------------------------------------------------------------------------------------------ */
 
 /* Back from the newest node to the oldest: the users of a node are met before it, and what recording a call adds is older than
- * its results. So each node is met once, though the marks of a walk do not outlast the recording of a call. */
+ * its results. So each node is met once. */
 typedef BTI_VEC(bti_node *) node_list; /* retained */
 
 /* A heap by sequence, the newest node first. */
@@ -158,6 +155,15 @@ static bool add_to_heap(node_list *heap, bti_node *node) {
         heap->items[at] = heap->items[(at - 1) / 2];
     heap->items[at] = bti_node_retain(node);
     return true;
+}
+
+static bool add_inputs_to_heap(node_list *heap, const bti_node *node, uint64_t oldest) {
+    int walk = bti_walk_begin();
+    bool room = true;
+    for (int i = 0; i < node->input_count && room; i++)
+        room = node->inputs[i]->sequence < oldest || add_to_heap(heap, node->inputs[i]);
+    bti_walk_end(walk);
+    return room;
 }
 
 static bti_node *take_newest(node_list *heap) {
@@ -178,7 +184,7 @@ static void release_nodes(node_list *list) {
     bti_vec_free(list);
 }
 
-/* met: the nodes that were visited; the caller releases them when it does not hold the lock. */
+/* met: the nodes that were visited; the caller releases them. */
 static bt_status record_calls_back_to(node_list *waiting, node_list *met, uint64_t oldest,
                                       bool (*passes)(const bti_node *node)) {
     while (waiting->count) {
@@ -187,25 +193,16 @@ static bt_status record_calls_back_to(node_list *waiting, node_list *met, uint64
         met->items[met->count++] = node;
         if (!passes(node) || (met->count > 1 && met->items[met->count - 2] == node)) continue;
         if (bti_origin_is_unrecorded(node)) BTI_TRY(record_call_of(node));
-        for (int i = 0; i < node->input_count; i++)
-            if (node->inputs[i]->sequence >= oldest && !add_to_heap(waiting, node->inputs[i])) return bti_no_memory();
+        if (!add_inputs_to_heap(waiting, node, oldest)) return bti_no_memory();
     }
     return BT_OK;
-}
-
-bool bti_origins_any_unrecorded(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node)) {
-    for (size_t i = 0; i < count; i++)
-        if (bti_origin_is_unrecorded(nodes[i]) && passes(nodes[i])) return true;
-    return false;
 }
 
 bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest, bool (*passes)(const bti_node *node)) {
     node_list waiting = {0}, met = {0};
     bool room = true;
     for (int i = 0; i < count && room; i++) room = add_to_heap(&waiting, nodes[i]);
-    bti_graph_lock();
     bt_status status = room ? record_calls_back_to(&waiting, &met, oldest, passes) : bti_no_memory();
-    bti_graph_unlock();
     release_nodes(&waiting);
     release_nodes(&met);
     return status;

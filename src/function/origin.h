@@ -17,12 +17,10 @@ void bti_origin_number(bti_origin *origin);
 /* The node is that output of the call. */
 void bti_origin_add(bti_origin *origin, int output, bti_node *result);
 
-/* Whether the node is a result whose call has not been recorded. Under the graph lock. */
+/* Whether the node is a result whose call has not been recorded. */
 static inline bool bti_origin_is_unrecorded(const bti_node *node) { return node->origin && !node->left_origin; }
-/* Whether one that `passes` lets through is hidden. Under the graph lock. */
-bool bti_origins_any_unrecorded(bti_node *const *nodes, size_t count, bool (*passes)(const bti_node *node));
 /* Records all calls that the nodes were made by, as far back as `passes` lets through and not before `oldest` (a number in the
- * order of recording), in one pass. Not under the graph lock; `passes` is called under it, also for unrecorded nodes. */
+ * order of recording), in one pass. `passes` is also called for unrecorded nodes. */
 bt_status bti_origins_record(bti_node *const *nodes, int count, uint64_t oldest, bool (*passes)(const bti_node *node));
 
 #endif

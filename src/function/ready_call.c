@@ -1,8 +1,8 @@
 /* Making calls ready: the body is recorded once, on nodes that stand for arguments and values and have no memory. */
 #include "function/ready_call.h"
 
+#include "array/claim.h"
 #include "array/eval.h"
-#include "array/graph.h"
 #include "array/move.h"
 #include "array/place.h"
 #include "base/lock.h"
@@ -132,7 +132,7 @@ static bool find_all_sources(bti_ready_call *ready, const bti_plan *plan) {
 }
 
 /* Nothing in the order failed before it ran, and nothing depends on an input that is not given. */
-static bool can_be_planned(const bti_nodes *order) {
+static bool can_be_planned(const bti_order *order) {
     for (size_t i = 0; i < order->count; i++) {
         if (order->items[i]->symbolic) return false;
         for (int k = 0; k < order->items[i]->input_count; k++)
@@ -147,7 +147,7 @@ static bool copies_are_logged(const bti_plan *plan) {
     return false;
 }
 
-static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
+static bool plan_recorded(bti_ready_call *ready, bti_plan *plan) {
     bti_nodes wants = {0};
     bti_planning how = bti_planning_with(ready->setting.fusing, NULL);
     bool fine = bti_vec_reserve(&wants, (size_t)(ready->output_count + ready->set_count));
@@ -155,11 +155,13 @@ static bool plan_locked(bti_ready_call *ready, bti_plan *plan) {
         if (is_computed(&ready->outputs[o])) wants.items[wants.count++] = ready->outputs[o].node;
     for (int n = 0; n < ready->set_count && fine; n++)
         if (is_computed(&ready->sets[n])) wants.items[wants.count++] = ready->sets[n].node;
-    bti_nodes order = {0};
-    fine = fine && bti_reach(wants.items, wants.count, &order) == BT_OK && can_be_planned(&order) &&
+    bti_order order = {0};
+    fine = fine && bti_claim(wants.items, wants.count, &order) == BT_OK && can_be_planned(&order) &&
+           bti_vec_reserve(&ready->order, order.count) &&
            bti_compile(&order, wants.items, wants.count, &how, plan) == BT_OK && find_all_sources(ready, plan);
-    for (size_t i = 0; i < order.count; i++) bti_node_retain(order.items[i]);
-    ready->order = order;
+    for (size_t i = 0; i < order.count && fine; i++)
+        ready->order.items[ready->order.count++] = bti_node_retain(order.items[i]);
+    bti_claim_end(&order);
     bti_vec_free(&wants);
     return fine;
 }
@@ -168,9 +170,7 @@ bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_
     bti_ready_call *ready = new_ready(f, given, setting);
     bti_body_call c = {.function = f};
     bool fine = ready && record_stand_ins(&c, ready) == BT_OK && take_results(&c, ready);
-    bti_graph_lock();
-    fine = fine && plan_locked(ready, plan);
-    bti_graph_unlock();
+    fine = fine && plan_recorded(ready, plan);
     bti_call_end_recording(&c);
     if (fine) return ready;
     bti_plan_free(plan);
@@ -195,9 +195,15 @@ static bti_ready_call *prepare_ready_call(bt_function *f, bti_node *const *given
 }
 
 bti_ready_call *bti_ready_call_make(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
-    bti_lock_take(&f->making);
+    bti_lock_take(&f->lock);
+    while (f->making) bti_lock_wait(&f->lock, &f->made);
+    f->making = true;
+    bti_lock_give(&f->lock);
     bti_ready_call *ready = bti_ready_call_find(f, given, setting);
     if (!ready && (ready = prepare_ready_call(f, given, setting))) bti_ready_call_keep(f, ready);
-    bti_lock_give(&f->making);
+    bti_lock_take(&f->lock);
+    f->making = false;
+    pthread_cond_broadcast(&f->made);
+    bti_lock_give(&f->lock);
     return ready;
 }

@@ -5,7 +5,7 @@
 #include "array/move.h"
 #include "array/place.h"
 #include "array/record.h"
-#include "device/device.h"
+#include "exec/exec.h"
 #include "function/versions.h"
 #include "ops/primitive.h"
 #include "function/shared.h"
@@ -30,6 +30,14 @@ static void clear_shared(void *object) {
     bti_set_failure_release(shared->failure);
     bti_free(shared->name);
 }
+
+static void forget_all_replaced(void) {
+    bti_versions_lock();
+    for (bt_shared *shared = living; shared; shared = shared->next)
+        for (int i = 0; i < shared->replica_count; i++) bti_shared_forget_replaced(shared, i);
+    bti_versions_unlock();
+}
+__attribute__((constructor)) static void tell_exec(void) { bti_exec_set_settle(forget_all_replaced); }
 
 static bt_shared variable_without_memory = {.head = BTI_NO_MEMORY};
 static const bti_handle_class shared_class = {BTI_OWNED_SHARED, sizeof(bt_shared), clear_shared,

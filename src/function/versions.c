@@ -2,11 +2,12 @@
 #include <string.h>
 
 #include "array/eval.h"
+#include "base/flags.h"
 #include "base/log.h"
 #include "exec/exec.h"
 #include "function/versions.h"
 
-#define STEPS_AHEAD 8 /* versions that may be unsettled before a set waits for the oldest */
+#define STEPS_AHEAD 8 /* versions that are not settled: more take turns in memory that no cache holds */
 
 typedef bti_set_step step;
 typedef bti_version version;
@@ -30,7 +31,17 @@ static void note_failure(bt_shared *shared, bti_set_failure *failure, bti_set_fa
     bti_set_failure_release(before);
 }
 
-/* Takes failed versions off the top, and forgets those under the newest that succeeded. Whether it took any. */
+void bti_shared_forget_replaced(bt_shared *shared, int index) {
+    replica *r = &shared->replicas[index];
+    size_t good = r->versions.count - 1;
+    while (good > 0 && bti_set_step_outcome(r->versions.items[good].step) != BTI_GOOD) good--;
+    if (good == 0) return;
+    for (size_t i = 0; i < good; i++) bti_version_drop(&r->versions.items[i]);
+    memmove(r->versions.items, r->versions.items + good, (r->versions.count - good) * sizeof(version));
+    r->versions.count -= good;
+}
+
+/* Takes failed versions off the top, and forgets replaced ones. Whether it took any. */
 static bool settle_versions(bt_shared *shared, int index, bti_set_failure **unlogged) {
     replica *r = &shared->replicas[index];
     bool dropped = false;
@@ -40,12 +51,7 @@ static bool settle_versions(bt_shared *shared, int index, bti_set_failure **unlo
         bti_version_drop(top);
         dropped = true;
     }
-    size_t good = r->versions.count - 1;
-    while (good > 0 && bti_set_step_outcome(r->versions.items[good].step) != BTI_GOOD) good--;
-    if (good == 0) return dropped;
-    for (size_t i = 0; i < good; i++) bti_version_drop(&r->versions.items[i]);
-    memmove(r->versions.items, r->versions.items + good, (r->versions.count - good) * sizeof(version));
-    r->versions.count -= good;
+    bti_shared_forget_replaced(shared, index);
     return dropped;
 }
 
@@ -160,25 +166,77 @@ bti_node *bti_shared_value(bt_shared *shared, int index) {
 
 /* --- setting ---------------------------------------------------------------------------------------------------------- */
 
-bt_status bti_shared_throttle(bt_shared *shared, int index) {
+/* A set that is pending begins now: another call made it, and its failure takes it back. */
+static void begin_pending(bt_shared *shared, int index) {
     bti_versions_lock();
     replica *r = &shared->replicas[index];
     bti_set_failure *unlogged = NULL;
     settle_versions(shared, index, &unlogged);
     bti_node *top = bti_node_retain(r->versions.items[r->versions.count - 1].node);
-    step *oldest = r->versions.count > STEPS_AHEAD ? r->versions.items[1].step : NULL;
-    bti_gate *wait_for = oldest ? bti_gate_retain(&oldest->gate) : NULL;
     bti_versions_unlock();
     log_failure(shared, unlogged);
-    bool pending = atomic_load(&top->state) == BTI_PENDING; /* another call set it; its failure takes it back */
-    bti_error *before = pending || wait_for ? bti_error_last() : NULL;
-    if (pending && bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK)
-        note_failed_step(shared, bti_error_last());
-    (void)!bti_gate_wait(wait_for); /* the next to look takes it back */
-    if (pending || wait_for) bti_error_put_back(before);
+    if (atomic_load(&top->state) == BTI_PENDING) {
+        bti_error *before = bti_error_last();
+        if (bti_eval_note_set(top) && bti_eval_nodes(NULL, 0, true) != BT_OK)
+            note_failed_step(shared, bti_error_last());
+        bti_error_put_back(before);
+    }
     bti_node_release(top);
-    bti_gate_release(wait_for);
-    return report_failure(shared);
+}
+
+static int64_t value_bytes(const bt_shared *shared) {
+    int64_t bytes = (int64_t)bt_dtype_size(shared->dtype);
+    for (int i = 0; i < shared->rank; i++) bytes *= shared->shape[i];
+    return bytes;
+}
+
+/* With one more version of each, those of a device that are not settled have more bytes than may be ahead, or are too many: the gate of
+ * the oldest (retained) of the variable with the most; else NULL. */
+static bti_gate *too_far_ahead(bt_shared *const *shared, const int *replicas, int count) {
+    int64_t bytes[BTI_MAX_DEVICES] = {0}, most = bti_flag_int(BTI_FLAG_ahead_bytes);
+    const replica *longest = NULL;
+    for (int i = 0; i < count; i++) {
+        const replica *r = &shared[i]->replicas[replicas[i]];
+        bytes[r->device] += ((int64_t)r->versions.count + 1) * value_bytes(shared[i]);
+        if (r->versions.count > 1 && (!longest || r->versions.count > longest->versions.count)) longest = r;
+    }
+    bool far = longest && longest->versions.count > STEPS_AHEAD;
+    for (int i = 0; i < count && longest && !far; i++) far = bytes[shared[i]->replicas[replicas[i]].device] > most;
+    return far ? bti_gate_retain(&longest->versions.items[1].step->gate) : NULL;
+}
+
+static void settle_each(bt_shared *const *shared, const int *replicas, int count) {
+    bti_set_failure *unlogged = NULL;
+    bti_versions_lock();
+    for (int i = 0; i < count; i++) settle_versions(shared[i], replicas[i], &unlogged);
+    bti_versions_unlock();
+    log_failure(shared[0], unlogged);
+}
+
+static bti_gate *find_gate_ahead(bt_shared *const *shared, const int *replicas, int count) {
+    bti_versions_lock();
+    bti_gate *gate = too_far_ahead(shared, replicas, count);
+    bti_versions_unlock();
+    return gate;
+}
+
+/* A failed step is taken back by the settling that follows the wait. */
+static void wait_while_ahead(bt_shared *const *shared, const int *replicas, int count) {
+    bti_error *before = bti_error_last();
+    bti_gate *gate;
+    while ((gate = find_gate_ahead(shared, replicas, count))) {
+        (void)!bti_gate_wait(gate);
+        bti_gate_release(gate);
+        settle_each(shared, replicas, count);
+    }
+    bti_error_put_back(before);
+}
+
+bt_status bti_shared_throttle(bt_shared *const *shared, const int *replicas, int count) {
+    for (int i = 0; i < count; i++) begin_pending(shared[i], replicas[i]);
+    if (count) wait_while_ahead(shared, replicas, count);
+    for (int i = 0; i < count; i++) BTI_TRY(report_failure(shared[i]));
+    return BT_OK;
 }
 
 /* Its versions become the values. Takes the step over. */
@@ -239,7 +297,7 @@ static bt_status drop_unmade_step(step *s) {
 }
 
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count) {
-    for (int i = 0; i < count; i++) BTI_TRY(bti_shared_throttle(shared[i], replicas[i]));
+    BTI_TRY(bti_shared_throttle(shared, replicas, count));
     step *s = bti_set_step_alloc(count);
     for (int i = 0; i < count && s; i++) {
         bti_node *alias = bti_shared_alias(shared[i], replicas[i], values[i], BTI_OP_stop, NULL);

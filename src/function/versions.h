@@ -31,6 +31,7 @@ struct bt_shared {
     bt_dtype dtype;
     int rank;
     int64_t shape[BTI_MAX_RANK];
+    uint64_t updating; /* a bit for each replica that a call is setting now (updating.h) */
     int replica_count;
     bti_shared_replica replicas[];
 };
@@ -51,12 +52,14 @@ bool bti_shared_values(bt_shared *const *shared, const int *replicas, size_t cou
 bt_status bti_shared_commit(bt_shared *const *shared, bti_node *const *values, const int *replicas, int count);
 /* The same for results whose work is submitted already. new: NULL when memory is short. add: the value of replica replicas[i] of
  * shared[i], in the order in which commit lists them. commit takes the step over. throttle comes first: it reports a set that failed
- * (then nothing may be set), starts pending sets, and waits when too many versions are unsettled. */
+ * (then nothing may be set), starts pending sets, and waits while unsettled versions have too many bytes (flag ahead_bytes). */
 bti_set_step *bti_set_step_new(int count, bti_gate *gate); /* which counts only with that gate; borrowed, may be NULL */
 bool bti_set_step_add(bti_set_step *step, const bt_shared *shared, int replica, bti_buffer *buffer,
                       const bti_layout *layout);
 void bti_set_step_drop(bti_set_step *step);
 bt_status bti_set_step_commit(bti_set_step *step, bt_shared *const *shared, const int *replicas);
-bt_status bti_shared_throttle(bt_shared *shared, int replica);
+bt_status bti_shared_throttle(bt_shared *const *shared, const int *replicas, int count);
+/* Forgets the versions of the replica that a newer one is known to replace. Under the versions lock. */
+void bti_shared_forget_replaced(bt_shared *shared, int replica);
 
 #endif

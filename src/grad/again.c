@@ -1,10 +1,9 @@
-/* Finds what a node in a block is made of, under the graph lock; then records it again, inputs before users. */
+/* Finds what a node in a block is made of, then records it again, inputs before users. */
 #include "grad/again.h"
 
 #include <stdlib.h>
 
 #include "array/eval.h"
-#include "array/graph.h"
 #include "array/place.h"
 #include "ir/region.h"
 
@@ -77,7 +76,7 @@ static bool is_recorded_again(const bti_node *node, const bti_checkpoint *block)
     return node->op != BTI_OP_result || is_pending(node->inputs[0]);
 }
 
-/* --- what is needed; under the graph lock ------------------------------------------------------------------------------ */
+/* --- what is needed; in a walk ----------------------------------------------------------------------------------------- */
 
 static bool need(bti_again *again, bti_node *node, bti_checkpoint *block) {
     if (!block || stands_for_itself(node) || find_entry(again, node, block)) return true;
@@ -188,9 +187,9 @@ bti_node *bti_again_for(bti_again *again, const bti_node *user, bti_node *node, 
     bti_checkpoint *block = block_with(user->checkpoint, node);
     if (!block) return node;
     size_t first = again->entries.count;
-    bti_graph_lock();
+    int walk = bti_walk_begin();
     bool room = find_needed(again, node, block);
-    bti_graph_unlock();
+    bti_walk_end(walk);
     if (!room || (again->entries.count > first && !record_entries(again, first, cotangent))) return NULL;
     return seen_from(again, node, block);
 }

@@ -1,15 +1,14 @@
-/* Collects the operations between y and the targets under the graph lock, then runs their rules, newest first. */
+/* Collects the operations between y and the targets, then runs their rules, newest first. */
 #include "grad/walk.h"
 
 #include <stdlib.h>
 
-#include "array/graph.h"
 #include "array/move.h"
 #include "array/place.h"
 #include "base/vec.h"
-#include "compile/mark.h"
 #include "function/origin.h"
 #include "grad/again.h"
+#include "ir/walk.h"
 #include "ops/rules.h"
 
 typedef struct input {
@@ -70,7 +69,7 @@ static int targets_of(const bti_node *node, bti_gradient_target *targets, int co
     return n;
 }
 
-/* --- collecting; under the graph lock ------------------------------------------------------------------------------- */
+/* --- collecting; in a walk ------------------------------------------------------------------------------------------ */
 
 typedef BTI_VEC(bti_node *) node_list;
 
@@ -81,7 +80,7 @@ bool bti_passes_gradient(const bti_node *node) {
 
 /* Whether history was forgotten here that may have led to the target. */
 static bool may_hide(const bti_node *node, const bti_gradient_target *target) {
-    if (!node->cut.name || !atomic_load(&node->forget) || !bti_node_is_float(node)) return false;
+    if (!atomic_load(&node->forget) || !node->cut.name || !bti_node_is_float(node)) return false;
     if (target->replica) return node->variables >> (target->id % 64) & 1;
     return node->sequence > target->sequence && node->oldest <= target->sequence;
 }
@@ -95,35 +94,44 @@ static void note_cuts(const node_list *found, bti_gradient_target *targets, int 
     }
 }
 
-static bool visit_newer_than(node_list *found, bti_node *node, uint64_t mark, uint64_t oldest) {
-    if (node->mark == mark || node->sequence < oldest) return true;
-    node->mark = mark;
-    return bti_vec_push(found, node);
+static bool visit_newer_than(node_list *found, bti_node *node, bti_numbers *steps, uint64_t oldest) {
+    bool met;
+    if (node->sequence < oldest) return true;
+    return bti_number_meet(steps, node, &met) && (met || bti_vec_push(found, node));
 }
 
-/* All that the ys are made of and that is not older than every target, in recorded order. */
-static bool reach_inputs(bt_array *const *ys, int y_count, uint64_t mark, uint64_t oldest, node_list *found) {
+/* The inputs that gradients flow to. Another thread may end the node's history meanwhile: what it was made of until then still counts, or
+ * bti_passes_gradient says that it ended. */
+static int inputs_of(const bti_node *node) {
+    int count = node->input_count;
+    return bti_passes_gradient(node) ? count : 0;
+}
+
+/* All that the ys are made of and that is not older than every target, in recorded order. *unrecorded: a call among it has to be recorded first. */
+static bool reach_inputs(bt_array *const *ys, int y_count, bti_numbers *steps, uint64_t oldest, node_list *found,
+                         bool *unrecorded) {
     for (int i = 0; i < y_count; i++)
-        if (!visit_newer_than(found, bti_node_of(ys[i]), mark, oldest)) return false;
+        if (!visit_newer_than(found, bti_node_of(ys[i]), steps, oldest)) return false;
     for (size_t next = 0; next < found->count; next++) {
         const bti_node *node = found->items[next];
-        for (int i = 0; bti_passes_gradient(node) && i < node->input_count; i++)
-            if (!visit_newer_than(found, node->inputs[i], mark, oldest)) return false;
+        *unrecorded = *unrecorded || (bti_origin_is_unrecorded(node) && bti_passes_gradient(node));
+        int inputs = inputs_of(node);
+        for (int i = 0; i < inputs; i++)
+            if (!visit_newer_than(found, node->inputs[i], steps, oldest)) return false;
     }
     bti_nodes_sort(found->items, found->count);
     return true;
 }
 
-static int64_t step_of(const bti_node *node, uint64_t mark) { return node->mark == mark ? node->mark_index : -1; }
-
-static bool add_walk_step(walk *w, bti_node *node, bool through, uint64_t mark) {
-    size_t inputs = through ? (size_t)node->input_count : 0;
+/* inputs: 0 if no gradient flows through it. */
+static bool add_walk_step(walk *w, bti_node *node, size_t inputs, bti_numbers *steps) {
     if (!bti_vec_reserve(&w->inputs, inputs) || !bti_vec_reserve(&w->steps, 1)) return false;
     step s = {
         .node = bti_node_retain(node), .first_input = w->inputs.count, .input_count = (int)inputs, .last_part = -1};
     for (size_t i = 0; i < inputs; i++)
-        w->inputs.items[w->inputs.count++] = (input){bti_node_retain(node->inputs[i]), step_of(node->inputs[i], mark)};
-    if (node->tuple && through) {
+        w->inputs.items[w->inputs.count++] =
+            (input){bti_node_retain(node->inputs[i]), bti_number_of(steps, node->inputs[i])};
+    if (node->tuple && inputs) {
         s.result_count = node->tuple->result_count;
         s.results = bti_calloc((size_t)s.result_count + 1, sizeof *s.results);
         s.known = bti_calloc((size_t)s.result_count + 1, sizeof *s.known);
@@ -134,11 +142,10 @@ static bool add_walk_step(walk *w, bti_node *node, bool through, uint64_t mark) 
             return false;
         }
     }
-    if (node->op == BTI_OP_result && through)
+    if (node->op == BTI_OP_result && inputs)
         w->steps.items[w->inputs.items[s.first_input].step].known[node->attr->result.index] = node;
-    node->mark_index = (int64_t)w->steps.count;
     w->steps.items[w->steps.count++] = s;
-    return true;
+    return bti_number_put(steps, node, (int64_t)w->steps.count - 1);
 }
 
 static uint64_t oldest_of(const bti_gradient_target *targets, int count) {
@@ -148,25 +155,23 @@ static uint64_t oldest_of(const bti_gradient_target *targets, int count) {
     return oldest;
 }
 
-static bool collect_locked(walk *w, bt_array *const *ys, int y_count, int64_t *last, bti_gradient_target *targets,
-                           int count, node_list *found, bool *unrecorded) {
-    uint64_t mark = bti_next_mark();
-    if (!reach_inputs(ys, y_count, mark, oldest_of(targets, count), found)) return false;
-    if ((*unrecorded = bti_origins_any_unrecorded(found->items, found->count, bti_passes_gradient)))
-        return true; /* to be recorded first */
+/* steps: by node its step. */
+static bool collect(walk *w, bt_array *const *ys, int y_count, int64_t *last, bti_gradient_target *targets, int count,
+                    node_list *found, bti_numbers *steps, bool *unrecorded) {
+    if (!reach_inputs(ys, y_count, steps, oldest_of(targets, count), found, unrecorded)) return false;
+    if (*unrecorded) return true;
     for (size_t n = 0; n < found->count; n++) {
         bti_node *node = found->items[n];
         bti_gradient_target *of[2];
         bool through = false;
-        for (int i = 0; bti_passes_gradient(node) && i < node->input_count && !through; i++)
-            through = step_of(node->inputs[i], mark) >= 0;
-        node->mark_index = -1;
+        int inputs = inputs_of(node);
+        for (int i = 0; i < inputs && !through; i++) through = bti_number_of(steps, node->inputs[i]) >= 0;
         int is = targets_of(node, targets, count, of);
         for (int t = 0; t < is; t++) of[t]->reached = true;
-        if ((through || is) && !add_walk_step(w, node, through, mark)) return false;
+        if ((through || is) && !add_walk_step(w, node, through ? (size_t)inputs : 0, steps)) return false;
     }
     note_cuts(found, targets, count);
-    for (int i = 0; i < y_count; i++) last[i] = step_of(bti_node_of(ys[i]), mark);
+    for (int i = 0; i < y_count; i++) last[i] = bti_number_of(steps, bti_node_of(ys[i]));
     return true;
 }
 
@@ -188,9 +193,11 @@ static bt_status collect_steps(walk *w, bt_array *const *ys, int y_count, int64_
     do { /* another thread may call meanwhile */
         unrecorded = false;
         found.count = 0;
-        bti_graph_lock();
-        if (!collect_locked(w, ys, y_count, last, targets, count, &found, &unrecorded)) status = bti_no_memory();
-        bti_graph_unlock();
+        bti_numbers steps = {0};
+        int walking = bti_walk_begin();
+        if (!collect(w, ys, y_count, last, targets, count, &found, &steps, &unrecorded)) status = bti_no_memory();
+        bti_walk_end(walking);
+        bti_numbers_free(&steps);
         if (status == BT_OK && unrecorded) status = record_origins_of(ys, y_count, oldest_of(targets, count));
     } while (unrecorded && status == BT_OK);
     bti_vec_free(&found);
@@ -255,7 +262,7 @@ static bt_status join_parts_of(walk *w, step *s) {
 
 /* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
 static bt_status check_crossing(const bti_node *node, const bti_node *from) {
-    if (bti_is_move(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
+    if (bti_may_cross(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
     return bti_refuse_input(from, node, "and the gradient would cross back");
 }
 

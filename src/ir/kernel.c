@@ -5,10 +5,7 @@
 
 #include "ir/dtype.h"
 
-bool bti_instr_reduces(const bti_instr *instr) {
-    const bti_op_row *row = bti_op_info((bti_op)instr->op);
-    return row->class == BTI_REDUCE && row->dtype_rule != BTI_INDEX_OUT; /* argmax and argmin are never fused */
-}
+bool bti_instr_reduces(const bti_instr *instr) { return bti_op_info((bti_op)instr->op)->class == BTI_REDUCE; }
 
 int bti_instr_arguments(const bti_instr *instr) {
     switch (instr->op) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/lock.h"
 #include "base/recycle.h"
 
 static void (*buffer_release)(bti_buffer *buffer);
@@ -67,7 +68,7 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     node->dtype = (uint8_t)dtype;
     node->rank = (uint8_t)rank;
     node->sequence = atomic_fetch_add_explicit(&sequence, 1, memory_order_relaxed) + 1;
-    node->input_count = input_count;
+    atomic_init(&node->input_count, input_count);
     if (attr_bytes) node->attr = memcpy(node + 1, attr, bti_attr_bytes(op));
     node->inputs = (bti_node **)(void *)((char *)(node + 1) + attr_bytes);
     for (int i = 0; i < rank; i++) node->shape[i] = shape[i];
@@ -107,6 +108,11 @@ static bti_node **retain_nodes(bti_node *const *nodes, int count) {
     return kept;
 }
 
+/* The nodes of a region that other threads have may be those of another one too. */
+static void enter_region(bti_node *node) {
+    if (!node->in_region) node->in_region = true;
+}
+
 bti_region *bti_region_new(bti_node *const *inputs, int input_count, bti_node *const *outputs, int output_count,
                            bti_node *const *nodes, int node_count) {
     bti_region *region = bti_calloc(1, sizeof *region);
@@ -118,8 +124,8 @@ bti_region *bti_region_new(bti_node *const *inputs, int input_count, bti_node *c
     region->inputs = retain_nodes(inputs, input_count);
     region->outputs = retain_nodes(outputs, output_count);
     region->nodes = retain_nodes(nodes, node_count);
-    for (int i = 0; i < input_count; i++) inputs[i]->in_region = true;
-    for (int i = 0; i < node_count; i++) nodes[i]->in_region = true;
+    for (int i = 0; i < input_count; i++) enter_region(inputs[i]);
+    for (int i = 0; i < node_count; i++) enter_region(nodes[i]);
     if (region->inputs && region->outputs && region->nodes) return region;
     bti_region_release(region);
     return NULL;
@@ -140,14 +146,25 @@ void bti_region_release(bti_region *region) {
 
 /* --- several results -------------------------------------------------------------------------------------------------- */
 
+typedef struct bti_tuple_before {
+    bti_type *types;
+    bti_region *region;
+    struct bti_tuple_before *before;
+} bti_tuple_before;
+
 static void free_tuple(bti_tuple *tuple) {
     if (!tuple) return;
+    for (bti_tuple_before *kept = tuple->before, *next; kept; kept = next) {
+        next = kept->before;
+        bti_free(kept->types);
+        bti_region_release(kept->region);
+        bti_free(kept);
+    }
     for (int r = 0; r < tuple->region_count; r++) bti_region_release(tuple->regions[r]);
     for (int i = 0; i < tuple->result_count && tuple->buffers; i++)
         if (tuple->buffers[i]) buffer_release(tuple->buffers[i]);
     bti_free(tuple->buffers);
     bti_free(tuple->types);
-    bti_free(tuple->read);
     bti_free(tuple);
 }
 
@@ -164,8 +181,7 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
         if (bti_dtype_is_float(types[i].dtype)) dtype = BT_F32;
     bti_tuple *tuple = bti_calloc(1, sizeof *tuple);
     if (!tuple) return NULL;
-    tuple->read = bti_calloc((size_t)result_count + 1, sizeof *tuple->read);
-    bti_node *node = (tuple->types = copy_types(result_count, types)) && tuple->read
+    bti_node *node = (tuple->types = copy_types(result_count, types))
                          ? bti_node_new(op, dtype, 0, NULL, input_count, inputs, attr)
                          : NULL;
     if (!node) {
@@ -180,22 +196,21 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
 }
 
 bool bti_node_extend(bti_node *node, int result_count, const bti_type *types, bti_region *region) {
+    bti_tuple *tuple = node->tuple;
     bti_type *copy = copy_types(result_count, types);
-    bool *read = bti_calloc((size_t)result_count + 1, sizeof *read);
-    if (!copy || !read) {
+    bti_tuple_before *kept = bti_alloc(sizeof *kept);
+    if (!copy || !kept) {
         bti_free(copy);
-        bti_free(read);
+        bti_free(kept);
         return false;
     }
-    bti_free(node->tuple->read);
-    node->tuple->read = read;
-    bti_free(node->tuple->types);
-    bti_region_release(node->tuple->regions[0]);
-    bti_free(node->tuple->buffers); /* empty: of a plan that did not run */
-    node->tuple->buffers = NULL;
-    node->tuple->types = copy;
-    node->tuple->result_count = result_count;
-    node->tuple->regions[0] = bti_region_retain(region);
+    *kept = (bti_tuple_before){tuple->types, tuple->regions[0], tuple->before};
+    tuple->before = kept;
+    bti_free(tuple->buffers); /* empty: of a plan that did not run */
+    tuple->buffers = NULL;
+    tuple->types = copy;
+    tuple->regions[0] = bti_region_retain(region);
+    tuple->result_count = result_count; /* the last: whoever sees it finds as many types */
     return true;
 }
 
@@ -229,16 +244,15 @@ static bool release_reference(bti_node *node) {
     return node && atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) == 1;
 }
 
-/* Releases the inputs; those without references are put in front of the list. */
-static bti_node *release_inputs(bti_node *node, bti_node *dead) {
-    if (node->op == BTI_OP_result && node->input_count)
+/* Releases so many inputs; those without references are put in front of the list. */
+static bti_node *release_inputs(bti_node *node, int count, bti_node *dead) {
+    if (node->op == BTI_OP_result && count)
         atomic_fetch_sub_explicit(&node->inputs[0]->tuple->alive, 1, memory_order_relaxed);
-    for (int i = 0; i < node->input_count; i++) {
+    for (int i = 0; i < count; i++) {
         if (!release_reference(node->inputs[i])) continue;
         node->inputs[i]->next_dead = dead;
         dead = node->inputs[i];
     }
-    node->input_count = 0;
     return dead;
 }
 
@@ -278,8 +292,7 @@ static bti_node *release_origin_user(bti_origin *origin, bti_node *dead) {
 }
 
 static bti_node *leave_origin_of(bti_node *node, bti_node *dead) {
-    if (!node->origin || node->left_origin) return dead;
-    node->left_origin = true;
+    if (!node->origin || atomic_exchange(&node->left_origin, true)) return dead;
     return release_origin_user(node->origin, dead);
 }
 
@@ -290,7 +303,7 @@ static void free_nodes(bti_node *dead) {
     }
     while (dead) {
         bti_node *node = dead;
-        dead = leave_origin_of(node, release_inputs(node, node->next_dead));
+        dead = leave_origin_of(node, release_inputs(node, node->input_count, node->next_dead));
         if (node->origin) node->origin->functions->result_freed(node->origin, node);
         if (node->buffer) buffer_release(node->buffer);
         free_tuple(node->tuple);
@@ -310,9 +323,86 @@ void bti_node_release(bti_node *node) {
     free_nodes(node);
 }
 
-void bti_node_forget(bti_node *node) { free_nodes(leave_origin_of(node, release_inputs(node, NULL))); }
+bool bti_origin_use(bti_origin *origin) {
+    unsigned users = atomic_load(&origin->users);
+    while (users && !atomic_compare_exchange_weak(&origin->users, &users, users + 1)) {
+    }
+    return users != 0;
+}
+
 void bti_origin_leave(bti_origin *origin) { free_nodes(release_origin_user(origin, NULL)); }
 void bti_node_leave_origin(bti_node *node) { free_nodes(leave_origin_of(node, NULL)); }
+
+/* --- walks ------------------------------------------------------------------------------------------------------------ */
+
+/* Walks of an era, and the nodes whose inputs were dropped in it (retained), which walks of that era or the one before it may be at. An era ends
+ * when the one before it has no walks left. */
+typedef struct era {
+    unsigned walks;
+    bti_node *dropped;
+} era;
+
+BTI_STATIC_LOCK(walks_lock, walks)
+static era eras[2];
+static int now;
+static atomic_uint walking;
+
+/* Under the lock: what no walk is at. */
+static bti_node *end_eras(void) {
+    bti_node *dropped = NULL;
+    for (int turn = 0; turn < 2 && !eras[!now].walks; turn++) {
+        dropped = concat_lists(eras[!now].dropped, dropped);
+        eras[!now].dropped = NULL;
+        now = !now;
+    }
+    return dropped;
+}
+
+int bti_walk_begin(void) {
+    bti_lock_take(&walks_lock);
+    int walk = now;
+    eras[walk].walks++;
+    atomic_fetch_add(&walking, 1);
+    bti_lock_give(&walks_lock);
+    return walk;
+}
+
+static void release_dropped(bti_node *dropped) {
+    while (dropped) {
+        bti_node *node = dropped;
+        dropped = node->next_dead;
+        free_nodes(release_inputs(node, node->dropped, NULL));
+        bti_node_release(node);
+    }
+}
+
+void bti_walk_end(int walk) {
+    bti_lock_take(&walks_lock);
+    eras[walk].walks--;
+    atomic_fetch_sub(&walking, 1);
+    bti_node *dropped = end_eras();
+    bti_lock_give(&walks_lock);
+    release_dropped(dropped);
+}
+
+/* A walk that began before the count was cleared is counted, or has ended. */
+void bti_node_forget(bti_node *node) {
+    int count =
+        atomic_load_explicit(&node->input_count, memory_order_relaxed) ? atomic_exchange(&node->input_count, 0) : 0;
+    bti_node_leave_origin(node);
+    if (!count) return;
+    if (!atomic_load(&walking)) {
+        free_nodes(release_inputs(node, count, NULL));
+        return;
+    }
+    bti_lock_take(&walks_lock);
+    node->dropped = count;
+    node->next_dead = eras[now].dropped;
+    eras[now].dropped = bti_node_retain(node);
+    bti_node *dropped = end_eras();
+    bti_lock_give(&walks_lock);
+    release_dropped(dropped);
+}
 
 uint64_t bti_node_sequence_take(uint64_t count) {
     return atomic_fetch_add_explicit(&sequence, count, memory_order_relaxed);
@@ -328,38 +418,4 @@ int64_t bti_node_count(const bti_node *node) {
 
 int64_t bti_node_bytes(const bti_node *node) {
     return bti_node_count(node) * (int64_t)bt_dtype_size((bt_dtype)node->dtype);
-}
-
-static int by_sequence(const void *a, const void *b) {
-    uint64_t x = (*(bti_node *const *)a)->sequence, y = (*(bti_node *const *)b)->sequence;
-    return x < y ? -1 : x > y;
-}
-
-#define SPARSE 8 /* numbers per node up to which each node is put at its number */
-
-/* Sorts in linear time where the numbers are close together, as those of one graph mostly are. False: they are not, or memory is
- * short. */
-static bool counting_sort(bti_node **nodes, size_t count) {
-    uint64_t least = UINT64_MAX, most = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (nodes[i]->sequence < least) least = nodes[i]->sequence;
-        if (nodes[i]->sequence > most) most = nodes[i]->sequence;
-    }
-    if (count < 16 || most - least >= SPARSE * (uint64_t)count) return false;
-    bti_node **places = bti_calloc((size_t)(most - least) + 1, sizeof *places);
-    if (!places) return false;
-    bool apart = true;
-    for (size_t i = 0; i < count && apart; i++) {
-        bti_node **place = &places[nodes[i]->sequence - least];
-        apart = !*place;
-        *place = nodes[i];
-    }
-    for (size_t p = 0, sorted = 0; p <= (size_t)(most - least) && apart; p++)
-        if (places[p]) nodes[sorted++] = places[p];
-    bti_free(places);
-    return apart;
-}
-
-void bti_nodes_sort(bti_node **nodes, size_t count) {
-    if (count && !counting_sort(nodes, count)) qsort(nodes, count, sizeof *nodes, by_sequence);
 }

@@ -50,18 +50,17 @@ typedef struct bti_type {
 } bti_type;
 
 /* What a node with several results has besides. It has no elements itself: its results are nodes of the operation `result`, of which it is
- * the only input. Under the graph lock it may get more results, behind those that it has, while it is PENDING and in no region. */
+ * the only input. While it is PENDING and in no region, whoever has claimed it may give it more results, behind those that it has. */
 typedef struct bti_region bti_region;
 #define BTI_MAX_REGIONS 2
 typedef struct bti_tuple {
-    int result_count, region_count;
-    bti_type *types; /* by result */
-    bti_region *regions[BTI_MAX_REGIONS];
-    bti_buffer **buffers; /* by result, dense, when DONE: others than were asked for may be wanted later */
-    bool *read;           /* scratch of planning, by result: it is computed for somebody */
-    atomic_int alive;     /* results that exist */
-    int reached;          /* scratch of planning: how many of them it is for */
-    bool held;            /* scratch of planning: one of them stays in memory */
+    atomic_int result_count;
+    int region_count;
+    bti_type *_Atomic types; /* by result */
+    bti_region *_Atomic regions[BTI_MAX_REGIONS];
+    struct bti_tuple_before *before; /* types and region that it had with fewer results; others may still read them */
+    bti_buffer **buffers;            /* by result, dense, when DONE: others than were asked for may be wanted later */
+    atomic_int alive;                /* results that exist */
 } bti_tuple;
 
 struct bti_node;
@@ -107,14 +106,15 @@ typedef struct bti_node {
     atomic_bool forget;      /* drops its inputs when it is done (a long-lived value) */
     atomic_bool in_gradient; /* recorded by the rule of a gradient, on behalf of the operation that `place` names */
     bool in_region;          /* it belongs to a region: shared by whoever runs that, and never changed */
-    bool passed;      /* was computed for another result and not kept: the next time it is kept. Under the graph lock */
-    bool log_copies;  /* copies made for it are logged: the policy when it was recorded */
-    bool left_origin; /* has left the users of its origin */
-    bool reads;       /* a value of a variable, or computed from one, also where the history was dropped since */
-    uint8_t rule;     /* bti_rule */
-    int16_t device;   /* number in the registry */
-    int32_t input_count;
-    uint64_t sequence; /* order of recording; inputs have smaller ones */
+    bool passed;             /* was computed for another result and not kept: the next time it is kept. The claimer's */
+    bool log_copies;         /* copies made for it are logged: the policy when it was recorded */
+    atomic_bool left_origin; /* has left the users of its origin */
+    bool reads;              /* a value of a variable, or computed from one, also where the history was dropped since */
+    uint8_t rule;            /* bti_rule */
+    int16_t device;          /* number in the registry */
+    atomic_int input_count; /* 0 once the history was dropped; a result of a call gets an input when that is recorded */
+    int32_t dropped;        /* inputs that are released when no walk is under way that may see them */
+    uint64_t sequence;      /* order of recording; inputs have smaller ones */
     /* What a gradient may pass through to this node, also where history was forgotten since: the smallest sequence, and a bit for each
      * shared variable (its number modulo 64). */
     uint64_t oldest, variables;
@@ -137,10 +137,12 @@ typedef struct bti_node {
     size_t bytes; /* of the node with what stands behind it */
     struct bti_node **inputs;
     bti_attr *attr; /* NULL: the operation has none */
-    uint64_t mark;  /* scratch of the one walk that holds the graph lock: which walk was here last */
+    /* Who plans and computes it now; 0: nobody. Taken by compare and exchange while the node is PENDING (compile.h: bti_reach). While it is held,
+     * nobody else changes the node's state, its result or its inputs. */
+    _Atomic(uint64_t) claim;
     union {
-        int64_t mark_index;
-        struct bti_node *next_dead; /* while being freed */
+        int64_t claimed;            /* its number in the claimer's order */
+        struct bti_node *next_dead; /* while being freed, and while its inputs are */
     };
 } bti_node;
 
@@ -168,8 +170,7 @@ void bti_region_release(bti_region *region); /* NULL is fine */
 /* The same with several results; it retains the regions. Its dtype is float32 if a result is floating. */
 bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs, const bti_attr *attr,
                              int result_count, const bti_type *types, int region_count, bti_region *const *regions);
-/* Gives a tuple the types and the region of one that has more results behind its own. Only under the graph lock, while it is PENDING, and if it
- * is in no region. */
+/* Gives a tuple the types and the region of one that has more results behind its own. Only by the claimer, and if it is in no region. */
 bool bti_node_extend(bti_node *tuple, int result_count, const bti_type *types, bti_region *region);
 static inline bti_type bti_type_of(const bti_node *node) {
     bti_type type = {.dtype = (bt_dtype)node->dtype, .rank = node->rank};
@@ -190,8 +191,11 @@ static inline bti_type bti_type_of_row(const bti_node *rows) {
 bti_node *bti_node_retain(bti_node *node);
 /* Frees in a loop, not by recursion: chains of any length are fine. NULL is fine. */
 void bti_node_release(bti_node *node);
-/* Drops the inputs and so the history of the node. Only under the graph lock or before publishing. */
+/* Drops the inputs and so the history of the node, if it has any. Nobody plans it: it is DONE and not claimed. */
 void bti_node_forget(bti_node *node);
+/* Between the two, what nodes drop stays alive: whoever retains a node may go from it to its inputs and on without a lock. */
+int bti_walk_begin(void);
+void bti_walk_end(int walk);
 
 static inline bti_gate *bti_gate_retain(bti_gate *gate) {
     if (gate) atomic_fetch_add_explicit(&gate->refs, 1, memory_order_relaxed);
@@ -208,9 +212,10 @@ bool bti_gate_join(bti_gate **gate, bti_gate *other);
 
 /* How the buffer of a node is released. exec sets it before main: a pointer in each buffer would make each result larger. */
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer));
-/* Releases the node's use of its origin, once (under the graph lock, or while no other thread has the node). */
-void bti_node_leave_origin(bti_node *node);
-void bti_origin_leave(bti_origin *origin); /* releases a use by something that is no node */
+void bti_node_leave_origin(bti_node *node); /* releases the node's use of its origin, once */
+bool bti_origin_use(
+    bti_origin *origin); /* one use more, by something that is no node; false: it has no users any more */
+void bti_origin_leave(bti_origin *origin); /* releases that */
 /* A DONE node without inputs, and with room for one, on a buffer that it takes over; NULL when memory is short. */
 bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, const bti_attr *attr,
                         bti_buffer *buffer, const bti_layout *layout);
@@ -219,8 +224,6 @@ bool bti_node_try_retain(bti_node *node);
 /* Reserves `count` sequence numbers for nodes that are made later; returns the number before the first. */
 uint64_t bti_node_sequence_take(uint64_t count);
 
-/* Sorts into the order of recording: inputs before users. */
-void bti_nodes_sort(bti_node **nodes, size_t count);
 /* The sequence of the newest node. */
 uint64_t bti_node_sequence(void);
 

@@ -15,19 +15,19 @@ typedef enum bti_class {
     BTI_HEAVY,       /* matmul */
     BTI_ORDER,       /* sorts and selections: tuples of values and indices */
     BTI_CONTROL,     /* runs regions (ir/region.h); several results */
+    BTI_COLLECTIVE,  /* runs on several devices at once: a tuple; result i lies where input i does */
     BTI_HOST,        /* the host calls a function of the program's (node->host) */
     BTI_EFFECT       /* devices and variables: copy, value, identity */
 } bti_class;
 
 /* Which dtypes go in, which comes out. Inputs have been promoted to one dtype before, unless the rule says otherwise. */
 typedef enum bti_dtype_rule {
-    BTI_ANY,       /* any dtype; the same comes out */
-    BTI_NUMBER,    /* any but bool; the same */
-    BTI_FLOAT,     /* floating; integers and bool become float32, 64-bit ones float64 */
-    BTI_BITS,      /* integers and bool; the same */
-    BTI_COMPARE,   /* any; bool comes out */
-    BTI_INDEX_OUT, /* any; int32 comes out */
-    BTI_OWN        /* its recorder says */
+    BTI_ANY,     /* any dtype; the same comes out */
+    BTI_NUMBER,  /* any but bool; the same */
+    BTI_FLOAT,   /* floating; integers and bool become float32, 64-bit ones float64 */
+    BTI_BITS,    /* integers and bool; the same */
+    BTI_COMPARE, /* any; bool comes out */
+    BTI_OWN      /* its recorder says */
 } bti_dtype_rule;
 
 /* Which member of bti_attr (ir/attr.h) an operation has. */

@@ -14,7 +14,6 @@ bool bti_op_dtypes(bti_op op, bt_dtype met, bt_dtype *in, bt_dtype *out, bti_str
     switch (bti_op_info(op)->dtype_rule) {
     case BTI_FLOAT: *in = *out = bti_float_of(met); break;
     case BTI_COMPARE: *out = BT_BOOL; break;
-    case BTI_INDEX_OUT: *out = BT_I32; break;
     case BTI_NUMBER:
         if (met != BT_BOOL) break;
         bti_str_add(why, "takes numbers, not bool; bt_cast it first");
@@ -124,22 +123,24 @@ static bool matmul_fits(const question *q) {
     return fits || refuse_shapes(q->why, x, "cannot be multiplied with", y->rank, y->shape);
 }
 
-/* Indices that come out are int32; and where nothing is, there is no greatest. */
+/* An axis whose indices are int32 (bt_argmax) is no longer than that. */
+bool bti_iota_fits(bt_dtype dtype, int64_t count, bti_str *why) {
+    if (dtype != BT_I32 || bti_size_is_symbolic(count) || count <= INT32_MAX) return true;
+    if (why)
+        bti_str_addf(why, "%lld elements; their indices are int32, so it can have %d", (long long)count, INT32_MAX);
+    return false;
+}
+
+/* Where nothing is, there is no greatest. */
 static bool reduce_fits(const question *q) {
     const bti_node *x = q->inputs[0];
-    const bti_op_row *row = bti_op_info(q->op);
     bool needs_elements = q->op != BTI_OP_sum && q->op != BTI_OP_prod && !q->attr->fold.or_start;
     for (int i = 0; i < x->rank; i++) {
         int64_t size = x->shape[i];
         if (!(q->attr->fold.axes >> i & 1) || bti_size_is_symbolic(size)) continue;
-        if (row->dtype_rule == BTI_INDEX_OUT && size > INT32_MAX) {
-            if (q->why)
-                bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d", i,
-                             (long long)size, INT32_MAX);
-            return false;
-        }
         if (needs_elements && size == 0) {
-            if (q->why) bti_str_addf(q->why, "no elements along axis %d to take the %s of", i, row->name);
+            if (q->why)
+                bti_str_addf(q->why, "no elements along axis %d to take the %s of", i, bti_op_info(q->op)->name);
             return false;
         }
     }
@@ -163,6 +164,17 @@ static bool order_fits(const question *q) {
         bti_str_addf(q->why, " allows 0 to %lld", (long long)size);
     }
     return false;
+}
+
+static bool all_alike(const question *q) {
+    const bti_node *first = q->inputs[0];
+    for (int i = 1; i < q->count; i++) {
+        const bti_node *input = q->inputs[i];
+        if (!bti_shapes_may_equal(input->rank, input->shape, first->rank, first->shape))
+            return refuse_shapes(q->why, input, "is a part; it must have the shape of the first,", first->rank,
+                                 first->shape);
+    }
+    return true;
 }
 
 /* Updates take x's shape, with as many rows along the axis as there are indices. */
@@ -212,6 +224,7 @@ bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, 
     case BTI_OP_matmul: return matmul_fits(&q);
     case BTI_OP_sort:
     case BTI_OP_top_k: return order_fits(&q);
+    case BTI_OP_all_reduce: return all_alike(&q);
     case BTI_OP_scatter_add: return scatter_add_fits(&q);
     case BTI_OP_update_slice: return update_slice_fits(&q);
     case BTI_OP_gather_axis:

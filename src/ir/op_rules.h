@@ -23,6 +23,7 @@ bool bti_shapes_may_equal(int rank_a, const int64_t *a, int rank_b, const int64_
 bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
                        const bti_attr *attr, bti_str *why);
 /* The same for the operations that broadcasting records. */
+bool bti_iota_fits(bt_dtype dtype, int64_t count, bti_str *why);
 bool bti_reshape_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
 bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 static void free_control(bti_control *control) {
     for (int p = 0; p < control->plan_count; p++) bti_plan_free(&control->plans[p]);
@@ -94,7 +95,7 @@ bti_traffic bti_plan_traffic(const bti_plan *plan) {
     bti_traffic traffic = {0};
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
-        if (step->kind == BTI_STEP_COPY) continue;
+        if (step->kind == BTI_STEP_COPY || step->kind == BTI_STEP_COLLECTIVE) continue;
         if (step->kind == BTI_STEP_CONTROL) {
             add_control_traffic(&traffic, &plan->controls.items[step->control]);
             continue;
@@ -175,7 +176,7 @@ double bti_plan_launches(const bti_plan *plan) {
         if (step->kind == BTI_STEP_CONTROL)
             launches += sum_of_control(plan, step, bti_plan_launches);
         else
-            launches += step->kind != BTI_STEP_COPY;
+            launches += step->kind != BTI_STEP_COPY && step->kind != BTI_STEP_COLLECTIVE;
     }
     return launches;
 }
@@ -193,4 +194,19 @@ double bti_plan_operations(const bti_plan *plan) {
         if (step->kind == BTI_STEP_WORK) operations += operations_of_work(plan, step);
     }
     return operations;
+}
+
+uint64_t bti_plan_hash(const bti_plan *plan) {
+    uint64_t hash = 0;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        const int64_t what[] = {step->kind, step->op, step->device, step->box_count, step->input_count};
+        hash = XXH3_64bits_withSeed(what, sizeof what, hash);
+        if (bti_step_has_kernel(step)) hash ^= bti_kernel_hash(plan->kernels.items[step->kernel]);
+        for (int o = 0; o < step->input_count + step->output_count; o++) {
+            const bti_value *value = bti_plan_operand(plan, step, o);
+            hash = XXH3_64bits_withSeed(value->shape, (size_t)value->rank * sizeof *value->shape, hash);
+        }
+    }
+    return hash;
 }

@@ -55,18 +55,22 @@ typedef enum bti_step_kind {
     BTI_STEP_KERNEL,  /* a fused kernel */
     BTI_STEP_COPY,    /* bytes from a storage of one device to one of another */
     BTI_STEP_CONTROL, /* runs the plans of regions */
-    BTI_STEP_PRODUCT  /* a matrix product, and the map that reads it: its epilogue */
+    BTI_STEP_PRODUCT, /* a matrix product, and the map that reads it: its epilogue */
+    /* One operation of several devices at once, over one array or more: operand i lies on device number i % group, and output i is input i's. It begins
+     * on each device when its inputs are there, and runs beside what follows it in the plan up to the first step of that device that reads one of its outputs. */
+    BTI_STEP_COLLECTIVE
 } bti_step_kind;
 
 typedef struct bti_step {
     uint8_t kind;           /* bti_step_kind */
     uint8_t op;             /* of work: bti_op: the node's, or copy where a view is made dense */
     bool own_kernel;        /* of an operation of the program's: its kernel runs on the device */
-    int device;             /* that runs it; of a copy: that sends */
+    int device;             /* that runs it; of a copy: that sends; of a collective: the first */
     const bti_node *node;   /* the operation (of a kernel: the last one), or what is copied */
     const bti_node *reader; /* of a copy: the operation that it was made for */
     int32_t first_operand;  /* into plan->operands: value numbers: inputs, then outputs */
     int32_t input_count, output_count;
+    int32_t group; /* of a collective: how many devices take part */
     /* of a kernel, and of the epilogue of a product: */
     int32_t kernel; /* into plan->kernels */
     /* 1 + the axis that it runs in halves of (ir/halves.h), all its boxes; 0: it runs as it stands. The plan shows, and counts, what is meant: all
@@ -121,11 +125,19 @@ typedef struct bti_plan {
     BTI_VEC(int64_t) arenas; /* bytes of temporaries, by device; those past the end have none */
 } bti_plan;
 
+/* Equal for plans that do the same, wherever their operations were asked for. */
+uint64_t bti_plan_hash(const bti_plan *plan);
+
 static inline const bti_value *bti_plan_operand(const bti_plan *plan, const bti_step *step, int operand) {
     return &plan->values.items[plan->operands.items[step->first_operand + operand]];
 }
 static inline const bti_value *bti_plan_output(const bti_plan *plan, const bti_step *step, int output) {
     return bti_plan_operand(plan, step, step->input_count + output);
+}
+
+/* The device of a collective's operand. */
+static inline int bti_plan_device(const bti_plan *plan, const bti_step *step, int operand) {
+    return plan->storages.items[bti_plan_operand(plan, step, operand)->storage].device;
 }
 
 /* How many numbers a box of a kernel has; where those of a box of a step begin. */

@@ -94,6 +94,27 @@ static void add_regions(bti_str *text, const bti_control *control, int depth, co
     }
 }
 
+static int64_t collective_bytes(const bti_plan *plan, const bti_step *step) {
+    int64_t bytes = 0;
+    for (int i = 0; i < step->input_count; i += step->group) bytes += bti_value_bytes(bti_plan_operand(plan, step, i));
+    return bytes;
+}
+
+/* The devices, and each array once. */
+static void add_collective(bti_str *text, const bti_plan *plan, const bti_step *step, const char *(*device_name)(int)) {
+    bti_str_addf(text, "%-11s ", bti_op_info((bti_op)step->op)->name);
+    for (int i = 0; i < step->group; i++)
+        bti_str_addf(text, "%s%s", i ? ", " : "", device_name(bti_plan_device(plan, step, i)));
+    bti_str_add(text, "  ");
+    for (int i = 0; i < step->input_count; i += step->group) {
+        if (i) bti_str_add(text, ", ");
+        add_value_type(text, bti_plan_operand(plan, step, i));
+    }
+    bti_str_addf(text, "  %lld bytes on each", (long long)collective_bytes(plan, step));
+    add_place(text, step->node->place);
+    bti_str_add(text, "\n");
+}
+
 static void add_step(bti_str *text, const bti_plan *plan, size_t index, int depth, const char *(*device_name)(int)) {
     const bti_step *step = &plan->steps.items[index];
     const bti_value *output = bti_plan_output(plan, step, 0);
@@ -105,6 +126,10 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
         bti_str_addf(text, "  %lld bytes", (long long)storage->bytes);
         add_place(text, step->node->place);
         bti_str_add(text, "\n");
+        return;
+    }
+    if (step->kind == BTI_STEP_COLLECTIVE) {
+        add_collective(text, plan, step, device_name);
         return;
     }
     bool dense = step->op == BTI_OP_copy && step->node->op != BTI_OP_copy;
@@ -139,8 +164,8 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
 }
 
 void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_name)(int device)) {
-    int kernels[DEVICES] = {0}, copies = 0;
-    int64_t copied = 0, peak[DEVICES] = {0};
+    int kernels[DEVICES] = {0}, copies = 0, collectives = 0;
+    int64_t copied = 0, reduced = 0, peak[DEVICES] = {0};
     bti_plan_memory(plan, NULL, peak, DEVICES);
     for (size_t s = 0; s < plan->steps.count; s++) {
         add_step(text, plan, s, 0, device_name);
@@ -148,11 +173,16 @@ void bti_plan_text(bti_str *text, const bti_plan *plan, const char *(*device_nam
         if (step->kind == BTI_STEP_COPY) {
             copies++;
             copied += plan->storages.items[bti_plan_output(plan, step, 0)->storage].bytes;
+        } else if (step->kind == BTI_STEP_COLLECTIVE) {
+            collectives++;
+            reduced += collective_bytes(plan, step);
         } else
             kernels[step->device]++;
     }
-    bti_str_addf(text, "      %zu steps; %d copies between devices, %lld bytes\n", plan->steps.count, copies,
+    bti_str_addf(text, "      %zu steps; %d copies between devices, %lld bytes", plan->steps.count, copies,
                  (long long)copied);
+    if (collectives) bti_str_addf(text, "; %d collectives, %lld bytes", collectives, (long long)reduced);
+    bti_str_add(text, "\n");
     bti_traffic traffic = bti_plan_traffic(plan);
     if (traffic.read || traffic.written) {
         bti_str_addf(text, "      computes %.6g operations, reads ", bti_plan_operations(plan));
@@ -245,7 +275,7 @@ static void add_json_regions(json_t *of, const bti_control *control, const char 
 }
 
 static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const char *(*device_name)(int)) {
-    static const char *const kinds[] = {"operation", "kernel", "copy", "control", "product"};
+    static const char *const kinds[] = {"operation", "kernel", "copy", "control", "product", "collective"};
     json_t *of = json_of_place(step->node), *inputs = json_array(), *outputs = json_array();
     json_object_set_new(of, "kind", json_string(kinds[step->kind]));
     json_object_set_new(of, "device", json_string(device_name(step->device)));
@@ -254,7 +284,13 @@ static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const ch
         json_object_set_new(of, "to", json_string(device_name(to)));
     } else
         json_object_set_new(of, "rule", json_string(rule_text((bti_rule)step->node->rule)));
-    if (step->kind == BTI_STEP_WORK || step->kind == BTI_STEP_CONTROL)
+    if (step->kind == BTI_STEP_COLLECTIVE) {
+        json_t *devices = json_array();
+        for (int i = 0; i < step->group; i++)
+            json_array_append_new(devices, json_string(device_name(bti_plan_device(plan, step, i))));
+        json_object_set_new(of, "devices", devices);
+    }
+    if (step->kind == BTI_STEP_WORK || step->kind == BTI_STEP_CONTROL || step->kind == BTI_STEP_COLLECTIVE)
         json_object_set_new(of, "operation", json_string(bti_op_info((bti_op)step->op)->name));
     if (bti_step_has_kernel(step)) json_object_set_new(of, "operations", json_of_operations(plan, step));
     if (step->kind == BTI_STEP_CONTROL) add_json_regions(of, &plan->controls.items[step->control], device_name);

@@ -63,7 +63,7 @@ static bool ways_fit(const bti_tuple *tuple, bti_str *why) {
 }
 
 static bool tuple_fits(const bti_node *node, bti_str *why) {
-    bti_region *const *regions = node->tuple->regions;
+    bti_region *_Atomic const *regions = node->tuple->regions;
     if (node->op == BTI_OP_cond)
         return inputs_fit(regions[0], 0, node->input_count - 1, node->inputs + 1, false, 0, why) &&
                inputs_fit(regions[1], 0, node->input_count - 1, node->inputs + 1, false, 0, why) &&
@@ -81,6 +81,7 @@ static bool tuple_fits(const bti_node *node, bti_str *why) {
 bool bti_node_fits(const bti_node *node) {
     if (node->host && node->tuple) return node->host->fits(node->host, node);
     if (node->tuple && node->tuple->region_count) return tuple_fits(node, NULL);
+    if (node->op == BTI_OP_iota) return bti_iota_fits((bt_dtype)node->dtype, node->shape[0], NULL);
     return bti_op_shape_fits((bti_op)node->op, node->input_count, node->inputs, node->rank, node->shape, node->attr,
                              NULL);
 }

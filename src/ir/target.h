@@ -28,6 +28,8 @@ typedef struct bti_target_facts {
     int f64_slowdown;    /* float32 operations in the time of one of float64 */
     unsigned libraries;  /* BTI_LIBRARY_ */
     bool epilogues;      /* a product applies the map that reads it where it makes it */
+    int64_t
+        bucket_bytes; /* of what is reduced over devices at once: of fewer, the start takes longer than the transfer */
     int launch_boxes; /* kernels of one text that one launch can run, over a box each; 1: launching is no more than a call */
 } bti_target_facts;
 

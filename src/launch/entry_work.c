@@ -212,7 +212,6 @@ bool bti_kernel_of_work(const bti_work *work, bti_kernel *kernel, bti_box *box, 
         add_nest_operand(&n, &work->output);
         return write_map(&n, work->op, work->op == BTI_OP_threefry ? work->attr->word.index : 0, kernel, box), true;
     case BTI_REDUCE:
-        if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin) return false;
         *scalar = start_of(work->op, work->output.dtype);
         if (is_empty(work->inputs)) return write_fill(&work->output, scalar, kernel, box), true;
         return write_reduction(work, kernel, box), true;

@@ -44,7 +44,7 @@ enum {
     BTI_GPU_INPUT, /* and the two after it: inputs that are not dense (gpu_job.c) */
     BTI_GPU_OUTPUT = BTI_GPU_INPUT + 3,
     BTI_GPU_INDICES, /* of orders: their second result (gpu_sort.c) */
-    BTI_GPU_KEYS,    /* and the two after it: of sorts, searches and running sums */
+    BTI_GPU_KEYS,    /* and the two after it: of sorts and running sums */
     BTI_GPU_ORDERS,
     BTI_GPU_COUNTS,
     BTI_GPU_WORKSPACE, /* of the vendor's library (driver->product) */

@@ -5,14 +5,10 @@
 #include "launch/gpu_sort.h"
 #include "reference/operand.h"
 
-#define SEARCH_CHUNK 4096 /* of argmax */
-#define SEARCH_THREAD_CHUNK 128
-#define SHORT_LINE 1024
 #define ROW_TILE 2048 /* of cumsum: render/c/running.h */
 #define COLUMN_CHUNK 128
 #define MOST_CHUNKS 1024 /* of a line */
-#define MOST_THREAD_CHUNKS 16384
-#define SECTOR 32 /* bytes that are read together at least */
+#define SECTOR 32        /* bytes that are read together at least */
 
 /* --- gathers ------------------------------------------------------------------------------------------------------ */
 
@@ -59,32 +55,7 @@ static bt_status launch_update(bti_gpu_job *j) {
     return bti_gpu_job_launch(j, is_wide ? wide : plain, j->outer * count * inner);
 }
 
-/* --- searches and running sums ------------------------------------------------------------------------------------ */
-
-/* Where lines lie side by side, or threads run one after the other, a thread searches a chunk; else as many threads as a short line has
- * elements, or a group. */
-static bt_status launch_argbest(bti_gpu_job *j) {
-    bool rows = j->inner == 1 && !j->gpu->is_cpu;
-    int64_t least = rows ? SEARCH_CHUNK : SEARCH_THREAD_CHUNK, most = rows ? MOST_CHUNKS : MOST_THREAD_CHUNKS;
-    int64_t chunk = least * bti_pieces_of(j->length, least * most), chunks = bti_pieces_of(j->length, chunk);
-    int64_t lines = j->outer * j->inner, units = lines * chunks;
-    int64_t lanes = !rows ? 1 : j->length > SHORT_LINE ? BTI_GROUP : bti_gpu_lanes(bti_smaller_of(j->length, 32), 1);
-    int64_t lanes_of_pairs = j->gpu->is_cpu ? 1 : bti_gpu_lanes(chunks, rows ? 1 : 32);
-    bti_gpu_text_entry best = {0, "bti_best", (int)(BTI_GROUP / lanes)},
-                       best_of = {1, "bti_best_of", (int)(BTI_GROUP / lanes_of_pairs)};
-    uint64_t keys = j->output.address, places = keys;
-    if (chunks > 1) {
-        BTI_TRY(bti_gpu_scratch(j->gpu, BTI_GPU_KEYS, (size_t)units * 8, &keys));
-        BTI_TRY(bti_gpu_scratch(j->gpu, BTI_GPU_ORDERS, (size_t)units * 4, &places));
-    }
-    BTI_GPU_ADDRESSES(j, keys, places, bti_gpu_job_input(j, 0));
-    BTI_GPU_NUMBERS(j, units, j->length, j->inner, chunk, chunks, lanes);
-    BTI_TRY(bti_gpu_job_launch(j, best, units));
-    if (chunks == 1) return BT_OK;
-    BTI_GPU_ADDRESSES(j, j->output.address, keys, places);
-    BTI_GPU_NUMBERS(j, lines, j->inner, chunks, lanes_of_pairs);
-    return bti_gpu_job_launch(j, best_of, lines);
-}
+/* --- running sums ------------------------------------------------------------------------------------------------- */
 
 /* The functions that sum chunks: of rows, by groups or by single threads; of columns. */
 typedef struct running_entries {
@@ -131,26 +102,22 @@ static bt_status launch_by_op(bti_gpu_job *j) {
     case BTI_OP_scatter_axis:
     case BTI_OP_scatter_add: return bti_gpu_launch_scatter(j);
     case BTI_OP_cumsum: return launch_cumsum(j);
-    case BTI_OP_argmax:
-    case BTI_OP_argmin: return launch_argbest(j);
     default:
         return bti_fail(BT_INTERNAL, "%s: no launch of the text of %s", j->gpu->name, bti_op_info(j->asked->op)->name);
     }
 }
 
-/* Lines whose elements lie apart are made contiguous first; not those of cumsum and of searches that lie side by side, if they fill what
- * memory is read in. */
+/* Lines whose elements lie apart are made contiguous first; not those of cumsum that lie side by side, if they fill what memory is read
+ * in. */
 static void choose_axes(bti_gpu_job *j) {
     bti_op op = j->asked->op;
     int64_t inner_bytes = j->inner * (int64_t)bt_dtype_size(j->given[0].dtype);
-    bool searches = op == BTI_OP_argmax || op == BTI_OP_argmin;
-    if (j->inner == 1 || ((searches || op == BTI_OP_cumsum) && inner_bytes >= SECTOR)) return;
+    if (j->inner == 1 || (op == BTI_OP_cumsum && inner_bytes >= SECTOR)) return;
     if (op == BTI_OP_scatter_axis && !bti_gpu_scatters_columns(j, j->given[1].shape[j->axis]))
         bti_gpu_job_move_axis_last(&j->given[1], j->axis);
-    bool maps = op == BTI_OP_cumsum;
-    if (!maps && !searches) return;
+    if (op != BTI_OP_cumsum) return;
     bti_gpu_job_move_axis_last(&j->given[0], j->axis);
-    if (maps) bti_gpu_job_move_axis_last(&j->wanted, j->axis);
+    bti_gpu_job_move_axis_last(&j->wanted, j->axis);
     j->axis = j->given[0].rank - 1;
     bti_gpu_job_split_axes(j, &j->given[0], j->axis);
 }

@@ -95,7 +95,9 @@ bt_array *bti_size_scalar(int64_t size, bt_dtype dtype) {
 }
 
 bt_array *bti_iota(int64_t count, bt_dtype dtype) {
-    return bti_record(BTI_OP_iota, dtype, false, 1, &count, NULL, 0, NULL);
+    bti_str why = {0};
+    bt_array *poison = bti_poison_unless(bti_iota_fits(dtype, count, &why), &why);
+    return poison ? poison : bti_record(BTI_OP_iota, dtype, false, 1, &count, NULL, 0, NULL);
 }
 
 bt_array *bt_num(double value) {

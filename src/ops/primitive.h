@@ -140,10 +140,18 @@ bt_array *bti_part_of_axis(bt_array *x, int axis, int64_t start, int64_t count);
 bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array *value); /* scalar of x's dtype */
 bt_array *bti_concat(bt_array *const *arrays, int count, int axis);                       /* equal dtypes */
 
+/* --- collective.c ----------------------------------------------------------------------------------------------------- */
+
+/* sums[i]: the sum of all parts, on devices[i]. Where the devices' driver sums over them it is one operation of all of them, else (or by the flag
+ * `collectives`) a sum on the first device and copies of it. Poisons all sums where the parts do not fit or are poisoned. */
+void bti_all_reduce(const int *devices, int count, bt_array *const *parts, bt_array **sums);
+
 /* --- sort.c, reduce.c, product.c, nn.c, random.c ---------------------------------------------------------------------- */
 
 bt_array *bti_argsort(bt_array *x, int axis);
 bt_array *bti_mean(bt_array *x, uint32_t mask); /* axes stay with size 1; x is a float */
+/* int32: where the first greatest (BTI_OP_max) or least (BTI_OP_min) element of the axis is, or the first NaN; the axis is dropped. */
+bt_array *bti_index_of(bti_op op, bt_array *x, int axis);
 bt_array *bti_cumsum(bt_array *x, int axis, bool reverse);
 bt_array *bti_record_matmul(bt_array *a, bt_array *b); /* equal ranks >= 2, equal leading axes, equal dtypes */
 

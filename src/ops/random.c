@@ -364,6 +364,5 @@ bt_array *bt_categorical_shape(bt_array *key, bt_array *logits, bt_shape shape) 
     bt_array *u = uniform_floats(key, tiny(dtype), 1, dtype, shape);
     for (int i = 0; i < 2; i++) u = bti_unary(BTI_OP_neg, bti_unary(BTI_OP_log, u)); /* -log(-log(u)) */
     bt_array *scores = bti_binary(BTI_OP_add, u, bti_expand(logits, shape.rank, shape.size));
-    uint32_t last = UINT32_C(1) << (shape.rank - 1);
-    BTI_RETURN(bti_drop_axes(bti_reduce(BTI_OP_argmax, scores, last), last));
+    BTI_RETURN(bti_index_of(BTI_OP_max, scores, shape.rank - 1));
 }

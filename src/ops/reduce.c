@@ -108,17 +108,31 @@ void bti_gradient_max(bti_backward *b) {
 }
 void bti_gradient_min(bti_backward *b) { bti_gradient_max(b); }
 
+/* The least index among the elements that equal the greatest (or least) one; where that is NaN, among those that are NaN. bt_max of the same
+ * axis is the same node, and both are one kernel. */
+bt_array *bti_index_of(bti_op op, bt_array *x, int axis) {
+    bt_array *best = bti_reduce(op, x, UINT32_C(1) << axis), *hit = bti_binary(BTI_OP_eq, x, best);
+    if (bti_array_error(best)) return best;
+    if (bti_dtype_is_float(bti_dtype(x))) hit = bti_binary(BTI_OP_or, hit, bti_binary(BTI_OP_ne, x, x));
+    int64_t along[BTI_MAX_RANK];
+    for (int i = 0; i < bti_rank(x); i++) along[i] = i == axis ? bti_shape(x)[i] : 1;
+    bt_array *index = bti_iota(bti_shape(x)[axis], BT_I32);
+    if (bti_array_error(index)) return index;
+    index = bti_where(hit, bti_reshape(index, bti_rank(x), along), bti_scalar(INT32_MAX, BT_I32));
+    return reduce_axes(BTI_OP_min, index, UINT32_C(1) << axis, false);
+}
+
 #define INDEX_OF(name, op)                                          \
     bt_array *bt_##name(bt_array *x, int axis) {                    \
         BTI_PUBLIC("bt_" #name);                                    \
         BTI_NEED(x);                                                \
         bt_array *poison;                                           \
         if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison); \
-        BTI_RETURN(reduce_axes(op, x, UINT32_C(1) << axis, false)); \
+        BTI_RETURN(bti_index_of(op, x, axis));                      \
     }
 
-INDEX_OF(argmax, BTI_OP_argmax)
-INDEX_OF(argmin, BTI_OP_argmin)
+INDEX_OF(argmax, BTI_OP_max)
+INDEX_OF(argmin, BTI_OP_min)
 
 /* Of bool, the least is "all" and the greatest "any"; of nothing, true and false. */
 #define TRUTH(name, op)                                                         \

@@ -3,15 +3,12 @@
 #include "ops/region.h"
 
 #include "array/eval.h"
-#include "array/graph.h"
 #include "base/alloc.h"
-#include "compile/mark.h"
 #include "ir/op.h"
+#include "ir/walk.h"
 
 void bti_regions_of(const bti_node *tuple, bti_region **regions) {
-    bti_graph_lock();
     for (int r = 0; r < tuple->tuple->region_count; r++) regions[r] = bti_region_retain(tuple->tuple->regions[r]);
-    bti_graph_unlock();
 }
 
 uint64_t bti_regions_since(bti_region *const *regions, int count) {
@@ -30,16 +27,12 @@ typedef enum part { UNNEEDED, INSIDE, CAPTURED } part;
 
 typedef struct walk {
     const bti_cutting *of;
-    uint64_t mark;
+    bti_numbers numbers;     /* of what is given, then of what was met */
     BTI_VEC(bti_node *) met; /* in recorded order, without what is given; borrowed */
-    bool *depends;           /* by place in `met` */
+    int walk;
+    bool *depends; /* by place in `met` */
     part *parts;
 } walk;
-
-/* Of a node that was met: its place, counted behind what is given. */
-static bool is_given(const walk *w, const bti_node *node) {
-    return node->mark == w->mark && node->mark_index < w->of->given_count;
-}
 
 /* Cheaper to make in each step than to be given. What the user holds from before is given: a gradient may be wanted of it. */
 static bool is_made_inside(const walk *w, const bti_node *node) {
@@ -54,10 +47,8 @@ static bool is_made_inside(const walk *w, const bti_node *node) {
 }
 
 static bool meet(walk *w, bti_node *node) {
-    if (node->mark == w->mark) return true;
-    node->mark = w->mark;
-    node->mark_index = w->of->given_count;
-    return bti_vec_push(&w->met, node);
+    bool met;
+    return bti_number_meet(&w->numbers, node, &met) && (met || bti_vec_push(&w->met, node));
 }
 
 static bool meet_all(walk *w) {
@@ -73,20 +64,21 @@ static bool meet_all(walk *w) {
     return true;
 }
 
-static void find_dependence(walk *w) {
+static bool find_dependence(walk *w) {
     for (size_t n = 0; n < w->met.count; n++) {
         bti_node *node = w->met.items[n];
-        node->mark_index = w->of->given_count + (int64_t)n;
+        if (!bti_number_put(&w->numbers, node, w->of->given_count + (int64_t)n)) return false;
         for (int i = 0; i < node->input_count && !w->depends[n]; i++) {
-            const bti_node *input = node->inputs[i];
-            if (input->mark != w->mark) continue;
-            w->depends[n] = is_given(w, input) || w->depends[input->mark_index - w->of->given_count];
+            int64_t input = bti_number_of(&w->numbers, node->inputs[i]);
+            if (input >= 0) w->depends[n] = input < w->of->given_count || w->depends[input - w->of->given_count];
         }
     }
+    return true;
 }
 
 static void need(walk *w, const bti_node *node) {
-    if (!is_given(w, node)) w->parts[node->mark_index - w->of->given_count] = INSIDE;
+    int64_t number = bti_number_of(&w->numbers, node);
+    if (number >= w->of->given_count) w->parts[number - w->of->given_count] = INSIDE;
 }
 
 static void find_parts(walk *w) {
@@ -102,18 +94,14 @@ static void find_parts(walk *w) {
     }
 }
 
-/* Under the graph lock. */
 static bool walk_cutting(walk *w, const bti_cutting *cutting) {
-    *w = (walk){.of = cutting, .mark = bti_next_mark()};
-    for (int i = 0; i < cutting->given_count; i++) {
-        cutting->given[i]->mark = w->mark;
-        cutting->given[i]->mark_index = i;
-    }
+    *w = (walk){.of = cutting, .walk = bti_walk_begin()};
+    for (int i = 0; i < cutting->given_count; i++)
+        if (!bti_number_put(&w->numbers, cutting->given[i], i)) return false;
     if (!meet_all(w)) return false;
     w->depends = bti_calloc(w->met.count, sizeof *w->depends);
     w->parts = bti_calloc(w->met.count, sizeof *w->parts);
-    if (!w->depends || !w->parts) return false;
-    find_dependence(w);
+    if (!w->depends || !w->parts || !find_dependence(w)) return false;
     find_parts(w);
     return true;
 }
@@ -122,6 +110,8 @@ static void end_walk(walk *w) {
     bti_vec_free(&w->met);
     bti_free(w->depends);
     bti_free(w->parts);
+    bti_numbers_free(&w->numbers);
+    bti_walk_end(w->walk);
 }
 
 static bool holds(const bti_node_vec *nodes, const bti_node *node) {
@@ -132,7 +122,6 @@ static bool holds(const bti_node_vec *nodes, const bti_node *node) {
 
 bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures) {
     walk w;
-    bti_graph_lock();
     bool room = walk_cutting(&w, cutting);
     for (size_t n = 0; n < w.met.count && room; n++) {
         if (w.parts[n] != CAPTURED || holds(captures, w.met.items[n])) continue;
@@ -140,17 +129,20 @@ bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures
         if (room) bti_node_retain(w.met.items[n]);
     }
     end_walk(&w);
-    bti_graph_unlock();
     return room ? BT_OK : bti_no_memory();
 }
 
 /* --- the copy --------------------------------------------------------------------------------------------------------- */
 
 static bt_status check_device(const bti_node *node, int device) {
-    if (node->rule != BTI_RULE_EXPLICIT || node->device == device) return BT_OK;
-    bti_error *error = bti_error_at(node->place, BT_UNIMPLEMENTED,
-                                    "a body runs on one device, and this operation was put on another; take it out of "
-                                    "the body, or put the loop there (BT_ON)");
+    bool collective = bti_op_info((bti_op)node->op)->class == BTI_COLLECTIVE;
+    if (!collective && (node->rule != BTI_RULE_EXPLICIT || node->device == device)) return BT_OK;
+    bti_error *error =
+        bti_error_at(node->place, BT_UNIMPLEMENTED,
+                     collective ? "a body runs on one device, and %s on several; take it out of the body"
+                                : "a body runs on one device, and this operation was put on another; take it out of "
+                                  "the body, or put the loop there (BT_ON)",
+                     bti_op_info((bti_op)node->op)->name);
     bt_status status = bti_fail_with(error);
     bti_error_release(error);
     return status;
@@ -159,14 +151,14 @@ static bt_status check_device(const bti_node *node, int device) {
 static bt_status copy_node(const walk *w, bti_node *const *made, const bti_node *node, int device, bti_node **copy) {
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return bti_no_memory();
-    for (int i = 0; i < node->input_count; i++) inputs[i] = made[node->inputs[i]->mark_index];
+    for (int i = 0; i < node->input_count; i++) inputs[i] = made[bti_number_of(&w->numbers, node->inputs[i])];
     bt_status status =
         w->of->untold ? bti_node_again_untold(node, inputs, NULL, copy) : bti_node_again(node, inputs, NULL, copy);
     bti_free(inputs);
     if (status != BT_OK) return status;
     (*copy)->symbolic = true;
     (*copy)->device = (int16_t)device;
-    return w->depends[node->mark_index - w->of->given_count] ? check_device(node, device) : BT_OK;
+    return w->depends[bti_number_of(&w->numbers, node) - w->of->given_count] ? check_device(node, device) : BT_OK;
 }
 
 /* made: room for copies of all that is given and met. */
@@ -191,7 +183,8 @@ static bt_status cut_walked(const walk *w, int device, bti_region **region) {
     bti_node **outputs = bti_alloc((size_t)w->of->output_count * sizeof *outputs);
     bti_node_vec inside = {0};
     bt_status status = made && outputs ? copy_parts(w, device, made, &inside) : bti_no_memory();
-    for (int o = 0; o < w->of->output_count && status == BT_OK; o++) outputs[o] = made[w->of->outputs[o]->mark_index];
+    for (int o = 0; o < w->of->output_count && status == BT_OK; o++)
+        outputs[o] = made[bti_number_of(&w->numbers, w->of->outputs[o])];
     if (status == BT_OK) {
         *region =
             bti_region_new(made, w->of->given_count, outputs, w->of->output_count, inside.items, (int)inside.count);
@@ -207,10 +200,8 @@ static bt_status cut_walked(const walk *w, int device, bti_region **region) {
 bt_status bti_region_cut(const bti_cutting *cutting, int device, bti_region **region) {
     walk w;
     *region = NULL;
-    bti_graph_lock();
     bt_status status = walk_cutting(&w, cutting) ? cut_walked(&w, device, region) : bti_no_memory();
     end_walk(&w);
-    bti_graph_unlock();
     return status;
 }
 

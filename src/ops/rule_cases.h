@@ -2,6 +2,7 @@
 #ifndef BTI_OPS_RULE_CASES_H
 #define BTI_OPS_RULE_CASES_H
 
+#include "ops/over_devices.h"
 #include "ops/primitive.h"
 
 #include <math.h>
@@ -93,6 +94,8 @@ static bt_array *custom_product(bt_array *const *x) {
 }
 CALL(custom, custom_product(x))
 CALL(copy, bt_to(x[0], "gpu:1"))
+CALL(call, bti_record(BTI_OP_call, bti_dtype(x[0]), false, 2, SIZES(2, 2), x, 1, NULL))
+CALL(all_reduce, over_devices(x))
 
 static const rule_case cases[] = {
     {BTI_OP_where, call_where, 2, {{1, {3}}, {1, {3}}}, 0},
@@ -132,6 +135,8 @@ static const rule_case cases[] = {
     {BTI_OP_callback, call_callback, 1, {{2, {2, 2}}}, 0},
     {BTI_OP_custom, call_custom, 2, {{1, {3}}, {1, {3}}}, 0},
     {BTI_OP_copy, call_copy, 1, {{2, {2, 2}}}, 0},
+    {BTI_OP_call, call_call, 1, {{2, {2, 2}}}, 0},
+    {BTI_OP_all_reduce, call_all_reduce, 2, {{2, {2, 3}}, {2, {2, 3}}}, 0},
 };
 
 /* A case, or for an elementwise row of one or two inputs the row itself. */

@@ -4,10 +4,10 @@
  *
  * Of an input that all steps share (a weight), the gradient is the sum over the steps. Where a step's part is a matrix product, its factors are kept as
  * rows, and one product over all steps makes the sum. */
-#include "array/graph.h"
+#include "array/claim.h"
 #include "array/record.h"
 #include "base/alloc.h"
-#include "compile/mark.h"
+#include "ir/walk.h"
 #include "ops/gradient.h"
 #include "ops/primitive.h"
 #include "ops/region.h"
@@ -142,21 +142,20 @@ static bt_status need_forward(backward_scan *s, bti_node *node) {
 
 typedef BTI_VEC(bti_node *) node_list;
 
-static bt_status meet(node_list *found, bti_node *node, uint64_t mark) {
-    if (node->mark == mark) return BT_OK;
-    node->mark = mark;
-    return bti_vec_push(found, node) ? BT_OK : bti_no_memory();
+static bt_status meet(node_list *found, bti_node *node, bti_numbers *numbers) {
+    bool met;
+    return bti_number_meet(numbers, node, &met) && (met || bti_vec_push(found, node)) ? BT_OK : bti_no_memory();
 }
 
 static bt_status find_needed(backward_scan *s) {
     node_list found = {0};
     bt_status status = BT_OK;
-    bti_graph_lock();
-    uint64_t mark = bti_next_mark();
+    bti_numbers numbers = {0};
+    int walk = bti_walk_begin();
     for (size_t i = 0; i < s->carry_made.count && status == BT_OK; i++)
-        status = meet(&found, s->carry_made.items[i], mark);
+        status = meet(&found, s->carry_made.items[i], &numbers);
     for (size_t i = 0; i < s->rows_made.count && status == BT_OK; i++)
-        status = meet(&found, s->rows_made.items[i], mark);
+        status = meet(&found, s->rows_made.items[i], &numbers);
     for (size_t next = 0; next < found.count && status == BT_OK; next++) {
         bti_node *node = found.items[next];
         bool forward = is_forward(s->region, node);
@@ -166,9 +165,10 @@ static bt_status find_needed(backward_scan *s) {
         else
             for (int i = 0; i < node->input_count && status == BT_OK; i++)
                 if (forward || node->inputs[i]->sequence > bti_region_since(s->region))
-                    status = meet(&found, node->inputs[i], mark);
+                    status = meet(&found, node->inputs[i], &numbers);
     }
-    bti_graph_unlock();
+    bti_walk_end(walk);
+    bti_numbers_free(&numbers);
     bti_vec_free(&found);
     return status;
 }
@@ -302,11 +302,10 @@ static bt_status extend_region(const backward_scan *s, bti_region *region, exten
 static bt_status extend_forward(const backward_scan *s, bti_node **tuple, int *place) {
     extended e = {0};
     bti_node *forward = s->b->tuple;
-    bti_graph_lock();
-    bool pending = atomic_load(&forward->state) == BTI_PENDING && !forward->passed && !forward->in_region;
+    bool claimed = bti_claim_node(forward), pending = claimed && !forward->passed && !forward->in_region;
     bt_status status = extend_region(s, forward->tuple->regions[0], &e, place);
     if (status == BT_OK && pending && !bti_node_extend(forward, e.count, e.types, e.region)) status = bti_no_memory();
-    bti_graph_unlock();
+    if (claimed) bti_claim_end_node(forward);
     *tuple = pending ? bti_node_retain(forward) : NULL;
     if (status == BT_OK && !pending) {
         bt_array **results = bti_calloc((size_t)e.count + 1, sizeof *results);

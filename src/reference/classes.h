@@ -12,7 +12,6 @@ void bti_add_line(bt_dtype dtype, char *to, int64_t to_step, const char *from, i
 
 /* reduce.c */
 void bti_interpret_reduce(const bti_work *work);
-void bti_interpret_argreduce(const bti_work *work);
 void bti_interpret_cumsum(const bti_work *work);
 
 /* gather.c */

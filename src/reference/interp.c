@@ -169,19 +169,15 @@ bt_status bti_interpret(const bti_work *work) {
     switch (bti_op_info(work->op)->class) {
     case BTI_SOURCE: return write_source(work);
     case BTI_ELEMENTWISE: return bti_interpret_elementwise(work);
-    case BTI_REDUCE:
-        if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin)
-            bti_interpret_argreduce(work);
-        else
-            bti_interpret_reduce(work);
-        return BT_OK;
+    case BTI_REDUCE: bti_interpret_reduce(work); return BT_OK;
     case BTI_SCAN: bti_interpret_cumsum(work); return BT_OK;
     case BTI_GATHER: bti_interpret_gather(work); return BT_OK;
     case BTI_ORDER: return bti_interpret_order(work);
     case BTI_HEAVY: multiply_matrices(work); return BT_OK;
     case BTI_MOVEMENT:
     case BTI_EFFECT: copy_reshaped(&work->output, work->inputs); return BT_OK;
-    case BTI_CONTROL: break; /* exec runs its regions */
+    case BTI_CONTROL: break;    /* exec runs its regions */
+    case BTI_COLLECTIVE: break; /* no work of one device */
     case BTI_HOST: return bti_fail(BT_INTERNAL, "%s is not a device's work", bti_op_info(work->op)->name);
     }
     return bti_fail(BT_INTERNAL, "operation %d is not one", (int)work->op);

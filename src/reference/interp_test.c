@@ -362,21 +362,10 @@ static void sums_are_wide(void **state) {
 
 static void nan_wins(void **state) {
     float x[] = {1, NAN, 3, -5, 2, 9}, out[3];
-    int32_t at[3];
     RUN(max, DENSE(BT_F32, out, 2, 1), 2, DENSE(BT_F32, x, 2, 3));
     ASSERT_ALL(float, out, NAN, 9);
     RUN(min, DENSE(BT_F32, out, 1, 3), 1, DENSE(BT_F32, x, 2, 3));
     ASSERT_ALL(float, out, -5, NAN, 3);
-    RUN(argmax, DENSE(BT_I32, at, 2, 1), 2, DENSE(BT_F32, x, 2, 3));
-    ASSERT_ALL(int32_t, at, 1, 2);
-    RUN(argmin, DENSE(BT_I32, at, 1, 3), 1, DENSE(BT_F32, x, 2, 3));
-    ASSERT_ALL(int32_t, at, 1, 0, 0);
-    uint8_t ties[700] = {0};
-    ties[300] = ties[600] = 1;
-    RUN(argmax, DENSE(BT_I32, at, 1), 1, DENSE(BT_U8, ties, 700));
-    ASSERT_ALL(int32_t, at, 300);
-    RUN(argmax, DENSE(BT_I32, at, 1), 1, strided(BT_BOOL, ties + 699, DIMS(700), STRIDES(-1)));
-    ASSERT_ALL(int32_t, at, 99);
 }
 
 static void running_sums(void **state) {

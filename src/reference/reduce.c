@@ -162,63 +162,6 @@ void bti_interpret_reduce(const bti_work *work) {
     }
 }
 
-/* --- argmax, argmin ----------------------------------------------------------------------------------------------- */
-
-typedef struct best_yet {
-    int64_t at;
-    bti_lane_block value; /* element 0 */
-} best_yet;
-
-/* NaN wins over numbers, the first over its equals. `from` is the index of the block's first element. */
-typedef void best_function(best_yet *best, int64_t from, const void *xs, int count);
-#define BEST(name, type, member, better)                                        \
-    static void name(best_yet *best, int64_t from, const void *xs, int count) { \
-        type b = from ? best->value.member[0] : *(const type *)xs;              \
-        for (int i = 0; i < count; i++) {                                       \
-            type x = ((const type *)xs)[i];                                     \
-            if (!(x better b || (x != x && b == b))) continue;                  \
-            b = x;                                                              \
-            best->at = from + i;                                                \
-        }                                                                       \
-        best->value.member[0] = b;                                              \
-    }
-BEST(argmax_f32, float, f32, >)
-BEST(argmax_f64, double, f64, >)
-BEST(argmax_i64, int64_t, i64, >)
-BEST(argmax_u64, uint64_t, u64, >)
-BEST(argmax_bool, uint8_t, boolean, >)
-BEST(argmin_f32, float, f32, <)
-BEST(argmin_f64, double, f64, <)
-BEST(argmin_i64, int64_t, i64, <)
-BEST(argmin_u64, uint64_t, u64, <)
-BEST(argmin_bool, uint8_t, boolean, <)
-
-static int32_t index_of_best(best_function *function, bt_dtype dtype, const char *at, int64_t step, int64_t length) {
-    best_yet best = {0};
-    bti_lane_block block;
-    for (int64_t i = 0; i < length; i += BTI_BLOCK) {
-        int n = bti_lane_block_count(length - i);
-        function(&best, i, bti_lane_block_read(&block, dtype, at + i * step, step, n), n);
-    }
-    return (int32_t)best.at;
-}
-
-void bti_interpret_argreduce(const bti_work *work) {
-    static best_function *const most[] = {argmax_f32, argmax_f64, argmax_i64, argmax_u64, argmax_bool};
-    static best_function *const least[] = {argmin_f32, argmin_f64, argmin_i64, argmin_u64, argmin_bool};
-    const bti_operand *in = work->inputs, *out = &work->output;
-    bti_lane lane = bti_lane_of(in->dtype);
-    best_function *function = work->op == BTI_OP_argmax ? most[lane] : least[lane];
-    int axis = __builtin_ctz(work->attr->fold.axes);
-    int64_t kept[BTI_MAX_RANK];
-    bti_walk walk;
-    bti_shape_without(in, work->attr->fold.axes, kept);
-    for (bti_walk_start(&walk, in->rank, kept, 2, (const bti_operand *[]){out, in}); walk.more; bti_walk_next(&walk))
-        for (int64_t i = 0; i < walk.length; i++)
-            *(int32_t *)(void *)(walk.at[0] + i * walk.step[0]) = index_of_best(
-                function, in->dtype, walk.at[1] + i * walk.step[1], bti_axis_step(in, axis), in->shape[axis]);
-}
-
 /* --- cumsum ------------------------------------------------------------------------------------------------------- */
 
 #define RUN(name, type, total_type, out_type)                             \

@@ -39,9 +39,6 @@ static const char sort[] = {
 static const char scatter[] = {
 #include "c_scatter.inc"
     0};
-static const char search[] = {
-#include "c_search.inc"
-    0};
 static const char running[] = {
 #include "c_running.inc"
     0};
@@ -114,8 +111,8 @@ static void define_sort_key(bti_str *text, bt_dtype dtype, bool descending) {
     bool is_float = bti_dtype_is_float(dtype), is_signed = bti_dtype_is_signed(dtype);
     uint64_t greatest = !is_float && is_signed ? all ^ sign : all, least = is_float ? sign | infinity : all ^ greatest;
     define_keys(text, bytes);
-    bti_str_addf(text, "#define IS_REAL %d\n#define LAST_KEY (u64)(%s)~0ul\n#define LAST (%s)0x%llx%s\n", is_float,
-                 type, type, (unsigned long long)(descending ? least : greatest), suffix);
+    bti_str_addf(text, "#define LAST (%s)0x%llx%s\n", type, (unsigned long long)(descending ? least : greatest),
+                 suffix);
     if (!is_float) {
         bti_str_addf(text,
                      "#define KEY_OF_BITS(bits) ((%s)%s((bits) ^ (%s)0x%llx%s))\n#define KEY(x) KEY_OF_BITS((%s)(x))\n",
@@ -223,11 +220,6 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
         define_element_sum(text, of);
         bti_str_add(text, sort);
         body = scatter;
-        break;
-    case BTI_OP_argmin: bti_str_add(text, "#define LEAST\n"); __attribute__((fallthrough));
-    case BTI_OP_argmax:
-        define_sort_key(text, of, false);
-        body = search;
         break;
     case BTI_OP_cumsum:
         define_accumulator(text, of, cumsum_accumulator(of, target));

@@ -164,8 +164,6 @@ static void kernels_drawn(void **state) {
 /* Primitives that have texts of their own; the others are copies, or kernels of one instruction. */
 static bool has_text(bti_op op) {
     switch (op) {
-    case BTI_OP_argmax:
-    case BTI_OP_argmin:
     case BTI_OP_cumsum:
     case BTI_OP_take:
     case BTI_OP_scatter_add:

@@ -14,6 +14,7 @@
 #include <berth.h>
 
 #include "ops/ops_test.h"
+#include "ops/over_devices.h"
 #include "ops/primitive.h"
 #include "transform/batches_test.h"
 
@@ -56,8 +57,6 @@ CALL(sum_all, bti_reduce(BTI_OP_sum, x[0], 7))
 CALL(prod, bti_reduce(BTI_OP_prod, x[0], 2))
 CALL(max, bti_reduce(BTI_OP_max, x[0], 5))
 CALL(min, bti_reduce(BTI_OP_min, x[0], 2))
-CALL(argmax, bti_reduce(BTI_OP_argmax, x[0], 2))
-CALL(argmin, bti_reduce(BTI_OP_argmin, x[0], 1))
 CALL(cumsum, bti_cumsum(x[0], 1, false))
 CALL(cumsum_back, bti_cumsum(x[0], 0, true))
 CALL(reshape, bti_reshape(x[0], 2, SIZES(3, 4)))
@@ -108,6 +107,8 @@ static bt_array *sums(bt_array **x, bt_custom_batch_fn *batch) {
 CALL(custom_by_row, sums(x, NULL))
 CALL(custom_rule, sums(x, batch_of_sums))
 CALL(copy, bt_to(x[0], "gpu:1"))
+CALL(call, bti_record(BTI_OP_call, bti_dtype(x[0]), false, bti_rank(x[0]), bti_shape(x[0]), x, 1, NULL))
+CALL(all_reduce, over_devices(x))
 CALL(stop, bti_stop(x[0]))
 
 #define F(...) \
@@ -128,8 +129,6 @@ static const batch_case cases[] = {
     {BTI_OP_prod, call_prod, 1, {F(3, {2, 5, 2})}, false},
     {BTI_OP_max, call_max, 1, {F(3, {3, 2, 2})}, false},
     {BTI_OP_min, call_min, 1, {F(2, {2, 4})}, false},
-    {BTI_OP_argmax, call_argmax, 1, {F(2, {2, 4})}, false},
-    {BTI_OP_argmin, call_argmin, 1, {N(0, 3, 2, {4, 2})}, false},
     {BTI_OP_cumsum, call_cumsum, 1, {F(2, {2, 4})}, false},
     {BTI_OP_cumsum, call_cumsum_back, 1, {N(-9, 9, 2, {3, 2})}, false},
     {BTI_OP_reshape, call_reshape, 1, {F(3, {2, 3, 2})}, false},
@@ -165,6 +164,8 @@ static const batch_case cases[] = {
     {BTI_OP_custom, call_custom_by_row, 2, {F(1, {3}), F(1, {2})}, false},
     {BTI_OP_custom, call_custom_rule, 2, {F(1, {3}), F(1, {2})}, false},
     {BTI_OP_copy, call_copy, 1, {F(2, {2, 2})}, false},
+    {BTI_OP_call, call_call, 1, {F(2, {2, 2})}, false},
+    {BTI_OP_all_reduce, call_all_reduce, 2, {F(2, {2, 3}), F(2, {2, 3})}, false},
     {BTI_OP_stop, call_stop, 1, {F(2, {2, 2})}, false},
 };
 

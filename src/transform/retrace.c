@@ -1,13 +1,12 @@
-/* Collects the operations between leaves and results under the graph lock, then records what their rules say, oldest first. */
+/* Collects the operations between leaves and results, then records what their rules say, oldest first. */
 #include "transform/retrace.h"
 
 #include <stdlib.h>
 
-#include "array/graph.h"
 #include "array/move.h"
 #include "array/place.h"
 #include "base/vec.h"
-#include "compile/mark.h"
+#include "ir/walk.h"
 #include "function/origin.h"
 
 typedef struct input {
@@ -73,28 +72,36 @@ static const leaf *find_leaf(const trace *t, const bti_node *node) {
     return found;
 }
 
-/* --- collecting; under the graph lock ------------------------------------------------------------------------------- */
+/* --- collecting; in a walk ------------------------------------------------------------------------------------------ */
 
-static bool visit_reached(node_list *found, bti_node *node, uint64_t mark, uint64_t oldest) {
-    if (node->mark == mark || node->sequence < oldest) return true;
-    node->mark = mark;
-    return bti_vec_push(found, node);
+static bool visit_reached(node_list *found, bti_node *node, bti_numbers *steps, uint64_t oldest) {
+    bool met;
+    if (node->sequence < oldest) return true;
+    return bti_number_meet(steps, node, &met) && (met || bti_vec_push(found, node));
 }
 
-static bool reach_results(const bti_retrace *r, bt_array *const *ys, int count, uint64_t mark, uint64_t oldest,
-                          node_list *found) {
+/* The inputs that the walk goes to. Another thread may end the node's history meanwhile: what it was made of until then still counts, or
+ * `passes` says that it ended. */
+static int inputs_of(const bti_retrace *r, const bti_node *node) {
+    int count = node->input_count;
+    return r->passes(node) ? count : 0;
+}
+
+/* *unrecorded: a call on the way has to be recorded first. */
+static bool reach_results(const bti_retrace *r, bt_array *const *ys, int count, bti_numbers *steps, uint64_t oldest,
+                          node_list *found, bool *unrecorded) {
     for (int i = 0; i < count; i++)
-        if (!visit_reached(found, bti_node_of(ys[i]), mark, oldest)) return false;
+        if (!visit_reached(found, bti_node_of(ys[i]), steps, oldest)) return false;
     for (size_t next = 0; next < found->count; next++) {
         const bti_node *node = found->items[next];
-        for (int i = 0; r->passes(node) && i < node->input_count; i++)
-            if (!visit_reached(found, node->inputs[i], mark, oldest)) return false;
+        *unrecorded = *unrecorded || (bti_origin_is_unrecorded(node) && r->passes(node));
+        int inputs = inputs_of(r, node);
+        for (int i = 0; i < inputs; i++)
+            if (!visit_reached(found, node->inputs[i], steps, oldest)) return false;
     }
     bti_nodes_sort(found->items, found->count);
     return true;
 }
-
-static int64_t step_at(const bti_node *node, uint64_t mark) { return node->mark == mark ? node->mark_index : -1; }
 
 /* A tuple has an image for each result; a result wants its own. */
 static bool note_tuple(trace *t, step *s) {
@@ -109,8 +116,8 @@ static bool note_tuple(trace *t, step *s) {
     return true;
 }
 
-static bool add_trace_step(trace *t, bti_node *node, bool through, bool is_leaf, uint64_t mark) {
-    size_t inputs = through ? (size_t)node->input_count : 0, index = t->steps.count;
+static bool add_trace_step(trace *t, bti_node *node, size_t inputs, bool is_leaf, bti_numbers *steps) {
+    size_t index = t->steps.count;
     if (!bti_vec_reserve(&t->inputs, inputs) || !bti_vec_reserve(&t->steps, 1)) return false;
     step s = {.node = bti_node_retain(node),
               .first_input = t->inputs.count,
@@ -118,32 +125,30 @@ static bool add_trace_step(trace *t, bti_node *node, bool through, bool is_leaf,
               .is_leaf = is_leaf,
               .last_user = index};
     for (size_t i = 0; i < inputs; i++) {
-        int64_t from = step_at(node->inputs[i], mark);
+        int64_t from = bti_number_of(steps, node->inputs[i]);
         if (from >= 0) t->steps.items[from].last_user = index;
         t->inputs.items[t->inputs.count++] = (input){bti_node_retain(node->inputs[i]), from};
     }
-    node->mark_index = (int64_t)index;
     t->steps.items[t->steps.count++] = s;
-    return note_tuple(t, &t->steps.items[index]);
+    return bti_number_put(steps, node, (int64_t)index) && note_tuple(t, &t->steps.items[index]);
 }
 
-static bool collect_trace_locked(trace *t, bti_retrace *r, bt_array *const *ys, int count, node_list *found,
-                                 bool *unrecorded) {
-    uint64_t mark = bti_next_mark();
-    if (!reach_results(r, ys, count, mark, t->oldest, found)) return false;
-    if ((*unrecorded = bti_origins_any_unrecorded(found->items, found->count, r->passes)))
-        return true; /* to be recorded first */
+/* steps: by node its step. */
+static bool collect_steps(trace *t, bti_retrace *r, bt_array *const *ys, int count, node_list *found,
+                          bti_numbers *steps, bool *unrecorded) {
+    if (!reach_results(r, ys, count, steps, t->oldest, found, unrecorded)) return false;
+    if (*unrecorded) return true;
     for (size_t n = 0; n < found->count; n++) {
         bti_node *node = found->items[n];
         bool through = false, is_leaf = find_leaf(t, node) != NULL;
-        for (int i = 0; r->passes(node) && i < node->input_count && !through; i++)
-            through = step_at(node->inputs[i], mark) >= 0;
-        r->forgot |= node->cut.name && atomic_load(&node->forget);
-        node->mark_index = -1;
-        if ((through || is_leaf) && !add_trace_step(t, node, through, is_leaf, mark)) return false;
+        int inputs = inputs_of(r, node);
+        for (int i = 0; i < inputs && !through; i++) through = bti_number_of(steps, node->inputs[i]) >= 0;
+        r->forgot |= atomic_load(&node->forget) && node->cut.name;
+        if ((through || is_leaf) && !add_trace_step(t, node, through ? (size_t)inputs : 0, is_leaf, steps))
+            return false;
     }
     for (int i = 0; i < count; i++) {
-        t->results[i] = step_at(bti_node_of(ys[i]), mark);
+        t->results[i] = bti_number_of(steps, bti_node_of(ys[i]));
         if (t->results[i] >= 0) t->steps.items[t->results[i]].last_user = SIZE_MAX;
     }
     return true;
@@ -159,9 +164,11 @@ static bt_status collect_trace(trace *t, bti_retrace *r, bt_array *const *ys, in
     do { /* another thread may call meanwhile */
         unrecorded = false;
         found.count = 0;
-        bti_graph_lock();
-        if (!collect_trace_locked(t, r, ys, count, &found, &unrecorded)) status = bti_no_memory();
-        bti_graph_unlock();
+        bti_numbers steps = {0};
+        int walk = bti_walk_begin();
+        if (!collect_steps(t, r, ys, count, &found, &steps, &unrecorded)) status = bti_no_memory();
+        bti_walk_end(walk);
+        bti_numbers_free(&steps);
         if (status == BT_OK && unrecorded) status = bti_origins_record(nodes, count, t->oldest, r->passes);
     } while (unrecorded && status == BT_OK);
     bti_vec_free(&found);
@@ -179,7 +186,7 @@ static bt_array *hold_image(bt_array *image) {
 
 /* Under transfers=error. */
 static bt_status check_inputs_may_cross(const bti_node *node, const input *inputs, int count) {
-    for (int i = 0; i < count && !bti_is_move(node); i++)
+    for (int i = 0; i < count && !bti_may_cross(node); i++)
         if (bti_transfer_refused(inputs[i].node, node->device))
             return bti_refuse_input(inputs[i].node, node, "and what is recorded again of it would cross too");
     return BT_OK;

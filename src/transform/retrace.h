@@ -12,7 +12,7 @@ typedef struct bti_retrace {
     int leaf_count;
     int64_t size;                           /* given to the rules */
     bool of_gradient;                       /* what is recorded is logged as a gradient's */
-    bool (*passes)(const bti_node *node);   /* else its history does not matter; under the graph lock */
+    bool (*passes)(const bti_node *node);   /* else its history does not matter */
     bt_status (*apply)(bti_application *a); /* runs the rule */
     bti_transformer *transform;             /* given to the rules */
     bool forgot; /* out: an operation on the way, which does not pass, has forgotten how it was made */

@@ -1,8 +1,8 @@
 /* bt_explain: what would run, as text, JSON or a graph, without running it. */
 #include <berth/view.h>
 
+#include "array/claim.h"
 #include "array/eval.h"
-#include "array/graph.h"
 #include "array/plan_log.h"
 #include "base/flags.h"
 #include "function/call.h"
@@ -10,12 +10,11 @@
 #include "ir/print.h"
 
 static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form form) {
-    bti_nodes order = {0};
+    bti_order order;
     bti_plan plan = {0};
     bti_str text = {0};
     char *taken = NULL;
-    bti_graph_lock();
-    bt_status status = bti_reach(nodes, count, &order);
+    bt_status status = bti_claim(nodes, count, &order);
     for (size_t i = 0; i < order.count && status == BT_OK; i++)
         if (order.items[i]->symbolic)
             status = bti_fail(BT_FAILED_PRECONDITION, "a function's sizes are known at a call: bt_explain_function");
@@ -32,9 +31,8 @@ static char *explain_nodes(bti_node *const *nodes, size_t count, bt_explain_form
         }
         if (!(taken = bti_str_take(&text))) (void)!bti_no_memory();
     }
-    bti_graph_unlock();
     bti_plan_free(&plan);
-    bti_vec_free(&order);
+    bti_claim_end(&order);
     return taken;
 }
 

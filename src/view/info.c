@@ -90,12 +90,10 @@ static const char *const families[] = {[BTI_SOURCE] = "source",     [BTI_ELEMENT
                                        [BTI_MOVEMENT] = "movement", [BTI_GATHER] = "gather",
                                        [BTI_HEAVY] = "heavy",       [BTI_EFFECT] = "effect",
                                        [BTI_CONTROL] = "control",   [BTI_HOST] = "host",
-                                       [BTI_ORDER] = "order"};
+                                       [BTI_ORDER] = "order",       [BTI_COLLECTIVE] = "collective"};
 
-static const char *const dtype_rules[] = {
-    [BTI_ANY] = "any",   [BTI_NUMBER] = "number",       [BTI_FLOAT] = "float",
-    [BTI_BITS] = "bits", [BTI_COMPARE] = "any to bool", [BTI_INDEX_OUT] = "any to int32",
-    [BTI_OWN] = "own"};
+static const char *const dtype_rules[] = {[BTI_ANY] = "any",   [BTI_NUMBER] = "number",       [BTI_FLOAT] = "float",
+                                          [BTI_BITS] = "bits", [BTI_COMPARE] = "any to bool", [BTI_OWN] = "own"};
 
 int bt_primitive_count(void) { return BTI_OP_COUNT; }
 

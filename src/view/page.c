@@ -39,6 +39,7 @@ static bool check_slice(json_t *event, json_t *arguments) {
     if (!all_numbers(event, LIST("ts", "dur")) || !all_texts(event, LIST("name", "cat"))) return false;
     const char *category = json_string_value(json_object_get(event, "cat"));
     if (!strcmp(category, "kernel")) return all_numbers(arguments, LIST("elements", "read_bytes", "written_bytes"));
+    if (!strcmp(category, "collective")) return all_numbers(arguments, LIST("bytes"));
     if (!strcmp(category, "copy") || !strcmp(category, "arrival"))
         return all_numbers(arguments, LIST("copy", "bytes")) && all_texts(arguments, LIST("from", "to"));
     return (!strcmp(category, "host") || !strcmp(category, "first")) && all_texts(arguments, LIST("of"));

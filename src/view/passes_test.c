@@ -52,6 +52,26 @@ static void a_step_of_a_network(void **state) {
     }
 }
 
+/* Two gradients on each of two devices, the larger one last: a bucket each, since together they would outweigh what hides them. */
+static void sums_over_devices(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_strategy *s = bt_mirrored((const char *[]){"gpu:0", "gpu:1"}, 2);
+        bt_array *sums[2][2], *wanted[4];
+        for (int r = 0; r < 2; r++)
+            BT_REPLICA(s, r) {
+                bt_array *x = bt_ones(BT_F32, 300, 300), *y = bt_matmul(x, bt_full(r + 1, BT_F32, 300, 300));
+                sums[0][r] = bt_matmul(bt_tanh(y), x);
+                sums[1][r] = y;
+            }
+        for (int k = 0; k < 2; k++) bt_all_reduce(s, sums[k]);
+        for (int r = 0; r < 2; r++)
+            BT_REPLICA(s, r)
+                for (int k = 0; k < 2; k++) wanted[2 * k + r] = bt_mul(sums[k][r], bt_num(0.5));
+        expect_passes("collectives.txt", wanted, 4);
+    }
+}
+
 static void two_devices(void **state) {
     (void)state;
     BT_SCOPE {
@@ -122,9 +142,9 @@ static void gathers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain),        cmocka_unit_test(softmax_of_rows), cmocka_unit_test(a_step_of_a_network),
-        cmocka_unit_test(two_devices),    cmocka_unit_test(an_update),       cmocka_unit_test(a_loop),
-        cmocka_unit_test(random_numbers), cmocka_unit_test(gathers),
+        cmocka_unit_test(a_chain),     cmocka_unit_test(softmax_of_rows),   cmocka_unit_test(a_step_of_a_network),
+        cmocka_unit_test(two_devices), cmocka_unit_test(sums_over_devices), cmocka_unit_test(an_update),
+        cmocka_unit_test(a_loop),      cmocka_unit_test(random_numbers),    cmocka_unit_test(gathers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,7 +146,7 @@ static int compare_spans(const bti_trace_event *a, const bti_trace_event *b) {
 }
 
 static int (*comparison(int kind))(const bti_trace_event *, const bti_trace_event *) {
-    return kind == BTI_TRACE_KERNEL ? compare_kernels : kind == BTI_TRACE_COPY ? compare_copies : compare_spans;
+    return kind <= BTI_TRACE_COLLECTIVE ? compare_kernels : kind == BTI_TRACE_COPY ? compare_copies : compare_spans;
 }
 
 static int compare_rows(const void *a, const void *b) {
@@ -240,7 +240,7 @@ static void add_copies(bti_str *text, const bti_trace_log *log, const row_list *
     }
 }
 
-/* A queue runs one task at a time: a kernel, or a copy that it sends. */
+/* A queue runs one task at a time: a kernel, or a copy that it sends. Collectives run beside. */
 static void add_devices(bti_str *text, const bti_trace_log *log) {
     uint64_t length = log->ended_ns - log->begun_ns, busy[BTI_TRACE_DEVICES] = {0}, peak[BTI_TRACE_DEVICES] = {0};
     bool used[BTI_TRACE_DEVICES] = {0};
@@ -250,7 +250,7 @@ static void add_devices(bti_str *text, const bti_trace_log *log) {
         used[event->device] = true;
         if (event->kind == BTI_TRACE_MEMORY) {
             if (event->written_bytes > peak[event->device]) peak[event->device] = event->written_bytes;
-        } else
+        } else if (event->kind != BTI_TRACE_COLLECTIVE)
             busy[event->device] += event->end_ns - event->start_ns;
     }
     bti_str_addf(text, "\n%-24s%9s%11s%9s%13s\n", "devices", "", "busy", "share", "most memory");
@@ -311,7 +311,7 @@ static void write_profile(bti_str *text, const bti_trace_log *log) {
     if (log->dropped)
         bti_str_addf(text, "; %llu events found no room and are missing", (unsigned long long)log->dropped);
     bti_str_add(text, "\n");
-    bool fits = group_events(log, BTI_TRACE_KERNEL, BTI_TRACE_KERNEL, &kernels) &&
+    bool fits = group_events(log, BTI_TRACE_KERNEL, BTI_TRACE_COLLECTIVE, &kernels) &&
                 group_events(log, BTI_TRACE_COPY, BTI_TRACE_COPY, &copies) &&
                 group_events(log, BTI_TRACE_PLAN, BTI_TRACE_KINDS - 1, &host);
     if (fits) {

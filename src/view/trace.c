@@ -11,7 +11,13 @@
 #include "base/files.h"
 #include "base/flags.h"
 
-enum { HOST = 0, QUEUE = 1, COPIES_OUT = 2, COPIES_IN = 10 }; /* the process of the host; tracks of a device */
+enum {
+    HOST = 0,
+    QUEUE = 1,
+    COPIES_OUT = 2,
+    COLLECTIVES = 3,
+    COPIES_IN = 10
+}; /* the process of the host; tracks of a device */
 
 typedef struct trace_output {
     bti_chrome to;
@@ -71,11 +77,12 @@ static void put_threads(trace_output *out) {
 }
 
 static void put_tracks(trace_output *out) {
-    bool used[BTI_TRACE_DEVICES] = {0}, sends[BTI_TRACE_DEVICES] = {0};
+    bool used[BTI_TRACE_DEVICES] = {0}, sends[BTI_TRACE_DEVICES] = {0}, reduces[BTI_TRACE_DEVICES] = {0};
     bool reached[BTI_TRACE_DEVICES][BTI_TRACE_DEVICES + 1] = {{0}};
     for (size_t i = 0; i < out->log->events.count; i++) {
         const bti_trace_event *event = &out->log->events.items[i];
         if (event->device >= 0) used[event->device] = true;
+        if (event->kind == BTI_TRACE_COLLECTIVE) reduces[event->device] = true;
         if (event->kind != BTI_TRACE_COPY) continue;
         if (event->device >= 0) sends[event->device] = true;
         if (event->to >= 0) used[event->to] = reached[event->to][event->device + 1] = true;
@@ -87,6 +94,7 @@ static void put_tracks(trace_output *out) {
         bti_chrome_process(&out->to, d + 1, bti_trace_place_name(out->log, d));
         bti_chrome_name(&out->to, "thread_name", d + 1, QUEUE, "queue");
         if (sends[d]) bti_chrome_name(&out->to, "thread_name", d + 1, COPIES_OUT, "copies out");
+        if (reduces[d]) bti_chrome_name(&out->to, "thread_name", d + 1, COLLECTIVES, "collectives");
         for (int from = -1; from < BTI_TRACE_DEVICES; from++) {
             char name[64];
             if (!reached[d][from + 1]) continue;
@@ -103,6 +111,13 @@ static void put_kernel(trace_output *out, const bti_trace_event *event) {
     bti_chrome_pair(&out->to, "name", event->name);
     fprintf(out->to.file, ",\"args\":{\"elements\":%" PRIu64 ",\"read_bytes\":%" PRIu64 ",\"written_bytes\":%" PRIu64,
             event->elements, event->read_bytes, event->written_bytes);
+    end_slice(out, event);
+}
+
+static void put_collective(trace_output *out, const bti_trace_event *event) {
+    begin_slice(out, event, event->device + 1, COLLECTIVES, "collective");
+    bti_chrome_pair(&out->to, "name", event->name);
+    fprintf(out->to.file, ",\"args\":{\"bytes\":%" PRIu64, event->written_bytes);
     end_slice(out, event);
 }
 
@@ -159,8 +174,10 @@ bt_status bti_trace_write(const bti_trace_log *log, const char *path) {
         const bti_trace_event *event = &log->events.items[i];
         switch (event->kind) {
         case BTI_TRACE_KERNEL: put_kernel(&out, event); break;
+        case BTI_TRACE_COLLECTIVE: put_collective(&out, event); break;
         case BTI_TRACE_COPY: put_copy(&out, event, i); break;
         case BTI_TRACE_MEMORY: put_memory(&out, event); break;
+        case BTI_TRACE_ZEROS: break;
         default: put_span(&out, event);
         }
     }
@@ -173,7 +190,7 @@ bt_status bti_trace_write(const bti_trace_log *log, const char *path) {
 
 static void follow_flag(void) {
     char *path = bti_flag_text(BTI_FLAG_trace);
-    if (path) bti_trace_record_into(path, bti_trace_write);
+    if (path) bti_trace_record_into(BTI_TRACE_FILE, path, bti_trace_write);
     bti_free(path);
 }
 __attribute__((constructor)) static void watch_flag(void) { bti_flag_watch(BTI_FLAG_trace, follow_flag); }

@@ -2,6 +2,7 @@
 /* Random programs in every way that this library can run them: the interpreter says what is right, the others must be near it and
  * equal to one another bit for bit. A program for which that fails is cut down to what still fails, and printed. */
 #include <getopt.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -14,21 +15,52 @@ typedef struct mode {
     const char *name, *flags;
     bool oracle; /* computed by other functions: near, not equal */
     share runs;  /* modes that compile all run one half of the programs each, unless BERTH_TEST_LONG is set */
+    int threads; /* run programs side by side */
 } mode;
 
 #define DEVICES "devices=sim:gpu*3@256M,"
-static const mode modes[] = {
-    {"interpreter", DEVICES "kernels=interpreter", true, ALL},
-    {"fused", DEVICES "kernels=auto", false, ALL},
-    {"unfused", DEVICES "fuse=off", false, ALL},
-    {"blocks", DEVICES "kernels=blocks", false, ALL},
-    {"compiled", DEVICES "kernels=compiled", false, EVEN},
-    {"one thread, one by one", DEVICES "threads=1,sync=on", false, ALL},
-    {"flushed often", DEVICES "flush_nodes=3,kernels=blocks", false, ALL},
-    {"avx2", DEVICES "vector=avx2,kernels=compiled", false, ODD},
-    {"sse2", DEVICES "vector=sse2", false, ALL},
+#define CARDS "devices=sim:h200*3@256M," /* late: in virtual time */
+static const mode simulated_modes[] = {
+    {"interpreter", DEVICES "kernels=interpreter", true, ALL, 1},
+    {"fused", DEVICES "kernels=auto", false, ALL, 1},
+    {"unfused", DEVICES "fuse=off", false, ALL, 1},
+    {"blocks", DEVICES "kernels=blocks", false, ALL, 1},
+    {"compiled", DEVICES "kernels=compiled", false, EVEN, 1},
+    {"one thread, one by one", DEVICES "threads=1,sync=on", false, ALL, 1},
+    {"flushed often", DEVICES "flush_nodes=3,kernels=blocks", false, ALL, 1},
+    {"avx2", DEVICES "vector=avx2,kernels=compiled", false, ODD, 1},
+    {"sse2", DEVICES "vector=sse2", false, ALL, 1},
+    {"eight threads", DEVICES "kernels=blocks,memory_fill=on", false, ALL, 8},
+    {"cards", CARDS "kernels=blocks,memory_fill=on", false, ALL, 1},
+    {"cards, eight threads", CARDS "kernels=blocks,flush_nodes=5", false, ODD, 8},
 };
-enum { MODES = sizeof modes / sizeof *modes, BATCH = 100 };
+/* With --gpus: on the GPUs of this machine, of which there are at least three. */
+static const mode gpu_modes[] = {
+    {"interpreter", DEVICES "kernels=interpreter", true, ALL, 1},
+    {"GPUs", "default_device=gpu:0", false, ALL, 1},
+    {"GPUs, eight threads", "default_device=gpu:0,flush_nodes=5,memory_fill=on", false, ALL, 8},
+    {"GPUs, unfused", "default_device=gpu:0,fuse=off", false, ODD, 1},
+};
+
+/* What is checked of a seed besides. */
+typedef struct check {
+    const char *name, *flags;
+    share runs;
+    const char *(*fails)(uint64_t seed);
+} check;
+static const check simulated_checks[] = {
+    {"calls", DEVICES "kernels=blocks", EVEN, check_calls},
+    {"calls on cards", CARDS "kernels=blocks,memory_fill=on", ODD, check_calls},
+    {"faults", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_faults},
+    {"faults on cards", CARDS "kernels=blocks", ODD, check_faults},
+};
+static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check_calls}};
+
+enum { BATCH = 100 };
+#define LENGTH(table) (int)(sizeof(table) / sizeof *(table))
+static const mode *modes = simulated_modes;
+static const check *checks = simulated_checks;
+static int mode_count = LENGTH(simulated_modes), check_count = LENGTH(simulated_checks);
 
 static const char *perturbed; /* of the mode "blocks", to test the search */
 static double run_seconds;
@@ -40,15 +72,16 @@ static void must(bt_status status) {
     exit(2);
 }
 
-static void begin_mode(int m) {
+static void begin(const char *flags) {
     must(bt_shutdown());
     for (int i = 0; i < bt_flag_count(); i++) {
         bt_flag_info info = BT_FLAG_INFO_INIT;
         must(bt_flag_describe(i, &info));
-        if (strcmp(info.name, "cache")) must(bt_set_flag(info.name, info.default_value));
+        if (strcmp(info.name, "cache") && strcmp(info.name, "cuda_path") && strcmp(info.name, "probe"))
+            must(bt_set_flag(info.name, info.default_value));
     }
     char copy[200], *rest = copy;
-    snprintf(copy, sizeof copy, "%s", modes[m].flags);
+    snprintf(copy, sizeof copy, "%s", flags);
     for (char *one; (one = strsep(&rest, ","));) {
         char *value = strchr(one, '=');
         *value++ = 0;
@@ -56,9 +89,11 @@ static void begin_mode(int m) {
     }
 }
 
-static bool mode_runs(int m, uint64_t seed) {
-    if (modes[m].runs == ALL || seeds_are_chosen || getenv("BERTH_TEST_LONG")) return true;
-    return modes[m].runs == (seed % 2 ? ODD : EVEN);
+static void begin_mode(int m) { begin(modes[m].flags); }
+
+static bool runs_for(share runs, uint64_t seed) {
+    if (runs == ALL || seeds_are_chosen || getenv("BERTH_TEST_LONG")) return true;
+    return runs == (seed % 2 ? ODD : EVEN);
 }
 
 static void run_in(int m, uint64_t seed, const bool *skip, FILE *print, outcomes *out) {
@@ -95,29 +130,56 @@ static void shrink(int m, uint64_t seed) {
         }
     const char *what = try_program(m, seed, skip);
     printf("seed %llu, mode \"%s\" (BERTH_FLAGS=%s): %s. What still fails:\n", (unsigned long long)seed, modes[m].name,
-           modes[m].flags, what ? what : "?");
+           modes[m].flags, what ? what : "nothing when it runs alone");
     outcomes out;
     begin_mode(m);
     run_in(m, seed, skip, stdout, &out);
     free_outcomes(&out);
 }
 
-/* Seeds first..first+count-1 in every mode; the number that fail. */
 static long results, refused; /* of the oracle */
+static outcomes oracle[BATCH], fused[BATCH], here[BATCH];
+
+/* Programs first + worker, first + worker + workers, ... of a batch, in a mode. */
+typedef struct work {
+    int mode, worker, workers, count;
+    uint64_t first;
+    outcomes *out;
+} work;
+
+static void *run_part(void *argument) {
+    const work *part = argument;
+    for (int i = part->worker; i < part->count; i += part->workers)
+        if (runs_for(modes[part->mode].runs, part->first + (uint64_t)i))
+            run_in(part->mode, part->first + (uint64_t)i, NULL, NULL, &part->out[i]);
+    return NULL;
+}
+
+static void run_mode(int m, uint64_t first, int count, outcomes *out) {
+    int workers = modes[m].threads;
+    pthread_t threads[16];
+    work parts[16];
+    begin_mode(m);
+    for (int w = 0; w < workers; w++) parts[w] = (work){m, w, workers, count, first, out};
+    for (int w = 1; w < workers; w++)
+        if (pthread_create(&threads[w], NULL, run_part, &parts[w])) exit(2);
+    run_part(&parts[0]);
+    for (int w = 1; w < workers; w++) pthread_join(threads[w], NULL);
+}
+
+/* Seeds first..first+count-1 in every mode; the number that fail. */
 static int run_batch(uint64_t first, int count) {
-    static outcomes oracle[BATCH], fused[BATCH], here;
     static int failed_mode[BATCH];
     int failures = 0;
     memset(failed_mode, 0, sizeof failed_mode);
-    for (int m = 0; m < MODES; m++) {
-        begin_mode(m);
+    for (int m = 0; m < mode_count; m++) {
+        outcomes *out = m == 0 ? oracle : m == 1 ? fused : here;
+        run_mode(m, first, count, out);
         for (int i = 0; i < count; i++) {
-            if (!mode_runs(m, first + (uint64_t)i)) continue;
-            outcomes *out = m == 0 ? &oracle[i] : m == 1 ? &fused[i] : &here;
-            run_in(m, first + (uint64_t)i, NULL, NULL, out);
-            for (int k = 0; k < out->count && m == 0; k++) *(out->of[k].status == BT_OK ? &results : &refused) += 1;
-            if (m > 0 && !failed_mode[i] && compare(m, &oracle[i], &fused[i], out)) failed_mode[i] = m;
-            if (m > 1) free_outcomes(out);
+            if (!runs_for(modes[m].runs, first + (uint64_t)i)) continue;
+            for (int k = 0; k < out[i].count && m == 0; k++) *(out[i].of[k].status == BT_OK ? &results : &refused) += 1;
+            if (m > 0 && !failed_mode[i] && compare(m, &oracle[i], &fused[i], &out[i])) failed_mode[i] = m;
+            if (m > 1) free_outcomes(&out[i]);
         }
     }
     for (int i = 0; i < count; i++) {
@@ -125,6 +187,21 @@ static int run_batch(uint64_t first, int count) {
         free_outcomes(&fused[i]);
         if (!failed_mode[i]) continue;
         if (failures++ < 3) shrink(failed_mode[i], first + (uint64_t)i);
+    }
+    return failures;
+}
+
+static int run_checks(uint64_t first, int count) {
+    int failures = 0;
+    for (int c = 0; c < check_count; c++) {
+        begin(checks[c].flags);
+        for (int i = 0; i < count; i++) {
+            uint64_t seed = first + (uint64_t)i;
+            const char *what = runs_for(checks[c].runs, seed) ? checks[c].fails(seed) : NULL;
+            if (what && failures++ < 10)
+                printf("seed %llu, check \"%s\" (BERTH_FLAGS=%s): %s\n", (unsigned long long)seed, checks[c].name,
+                       checks[c].flags, what);
+        }
     }
     return failures;
 }
@@ -138,8 +215,8 @@ static void write_summary(const char *path, uint64_t first, uint64_t last, int f
     time_t now = time(NULL);
     strftime(date, sizeof date, "%Y-%m-%d", gmtime(&now));
     fprintf(file, "# Random programs\n\n%s: seeds %llu to %llu, each in %d modes (", date, (unsigned long long)first,
-            (unsigned long long)last, (int)MODES);
-    for (int m = 0; m < MODES; m++) fprintf(file, "%s%s", m ? "; " : "", modes[m].name);
+            (unsigned long long)last, mode_count);
+    for (int m = 0; m < mode_count; m++) fprintf(file, "%s%s", m ? "; " : "", modes[m].name);
     fprintf(
         file,
         "): **%d differences** in %.0f s. `build/release/tests/random_programs --seeds %llu..%llu` runs it again.\n",
@@ -147,12 +224,20 @@ static void write_summary(const char *path, uint64_t first, uint64_t last, int f
     fclose(file);
 }
 
+/* Few of the first 500, other ones for each draw; or a part of all. */
+static void draw_seeds(unsigned long long *first, unsigned long long *last) {
+    const char *draw = getenv("BERTH_TEST_DRAW");
+    bool all = getenv("BERTH_TEST_LONG");
+    *first = all ? 1 : 1 + 2 * (draw ? strtoull(draw, NULL, 10) % 250 : 0);
+    *last = all ? 200 : *first + 1;
+    printf("seeds %llu to %llu\n", *first, *last);
+}
+
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
-                                            {"print", required_argument, NULL, 'p'},
-                                            {"break", required_argument, NULL, 'b'},
-                                            {"summary", required_argument, NULL, 'f'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seeds", required_argument, NULL, 's'}, {"print", required_argument, NULL, 'p'},
+        {"break", required_argument, NULL, 'b'}, {"summary", required_argument, NULL, 'f'},
+        {"gpus", no_argument, NULL, 'g'},        {0}};
     unsigned long long first = 1, last = getenv("BERTH_TEST_LONG") ? 20000 : 500, print = 0;
     const char *summary = NULL;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -163,11 +248,17 @@ int main(int argc, char **argv) {
         if (option == 'b') perturbed = optarg;
         if (option == 'f') summary = optarg;
         if (option == 's') seeds_are_chosen = true;
+        if (option == 'g') {
+            modes = gpu_modes, mode_count = LENGTH(gpu_modes);
+            checks = gpu_checks, check_count = LENGTH(gpu_checks);
+        }
         if (option == '?' || (option == 's' && sscanf(optarg, "%llu..%llu", &first, &last) != 2)) {
-            fprintf(stderr, "usage: random_programs [--seeds A..B] [--print SEED] [--break NAME] [--summary FILE]\n");
+            fprintf(stderr,
+                    "usage: random_programs [--gpus] [--seeds A..B] [--print SEED] [--break NAME] [--summary FILE]\n");
             return 2;
         }
     }
+    if (modes == gpu_modes && !seeds_are_chosen) draw_seeds(&first, &last);
     bt_set_log_sink(ignore, NULL);
     if (print) {
         outcomes out;
@@ -179,12 +270,15 @@ int main(int argc, char **argv) {
     struct timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);
     int failures = 0;
-    for (uint64_t seed = first; seed <= last; seed += BATCH)
-        failures += run_batch(seed, last - seed + 1 < BATCH ? (int)(last - seed + 1) : BATCH);
+    for (uint64_t seed = first; seed <= last; seed += BATCH) {
+        int count = last - seed + 1 < BATCH ? (int)(last - seed + 1) : BATCH;
+        failures += run_batch(seed, count);
+        if (!perturbed) failures += run_checks(seed, count);
+    }
     clock_gettime(CLOCK_MONOTONIC, &end);
     run_seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
     printf("%llu programs, %ld results, %ld of them refused, %d modes, %d differences\n", last - first + 1,
-           results + refused, refused, (int)MODES, failures);
+           results + refused, refused, mode_count, failures);
     if (summary) write_summary(summary, first, last, failures);
     return failures ? 1 : 0;
 }

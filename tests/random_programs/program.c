@@ -32,6 +32,7 @@ typedef struct program {
     value values[MOST_INSTRUCTIONS];
     FILE *print;
     const char *perturb;
+    leaves *leaves; /* of a pure program; NULL: it is none */
 } program;
 
 static bool is_float(bt_dtype dtype) { return dtype >= BT_F16; }
@@ -94,6 +95,32 @@ __attribute__((format(printf, 2, 3))) static void say(program *p, const char *fo
 
 /* --- instructions: each gives a value, or none --------------------------------------------------------------------------- */
 
+/* Of leaves that are alike, whole ones or not, the first may stand for all. */
+static int first_alike(const leaves *given, const bt_array *leaf, bool whole) {
+    for (int i = 0; i < given->count; i++) {
+        const bt_array *other = given->leaf[i];
+        bool alike =
+            given->whole[i] == whole && bt_dtype_of(other) == bt_dtype_of(leaf) && bt_rank(other) == bt_rank(leaf);
+        for (int k = 0; alike && k < bt_rank(leaf); k++) alike = bt_size(other, k) == bt_size(leaf, k);
+        if (alike) return i;
+    }
+    return given->count;
+}
+
+/* What the program computes with: the leaf, an input in its place, or an earlier one. */
+static bt_array *give_leaf(leaves *given, bt_array *leaf, bool whole) {
+    int i = given->count, alike = first_alike(given, leaf, whole);
+    given->leaf[i] = leaf;
+    given->whole[i] = whole;
+    given->alike[i] = alike;
+    given->count++;
+    if (given->how == LEAVES_ARE_SHARED) return given->leaf[alike];
+    if (given->how == LEAVES_AS_THEY_ARE) return leaf;
+    bt_shape shape = {.rank = bt_rank(leaf)};
+    for (int k = 0; k < shape.rank; k++) shape.size[k] = bt_size(leaf, k);
+    return given->input[i] = bt_input_shape(bt_dtype_of(leaf), shape);
+}
+
 static value make_leaf(program *p) {
     int64_t size[BT_MAX_RANK];
     int rank = random_shape(&p->c, size);
@@ -102,7 +129,8 @@ static value make_leaf(program *p) {
     bt_shape shape = {.rank = rank};
     memcpy(shape.size, size, sizeof size);
     say(p, "leaf of %s, %s numbers", bt_dtype_name(dtype), whole ? "whole" : "broken");
-    return (value){random_leaf(&p->c, dtype, shape, whole), whole};
+    bt_array *leaf = random_leaf(&p->c, dtype, shape, whole);
+    return (value){p->leaves ? give_leaf(p->leaves, leaf, whole) : leaf, whole};
 }
 
 static value make_random(program *p) {
@@ -391,28 +419,58 @@ static void keep_outcome(const value *v, outcome *out) {
     out->status = bt_read(x, out->data, out->bytes);
 }
 
+enum { KINDS = sizeof makers / sizeof *makers };
+
+static bool is_pure(int kind) {
+    return makers[kind] != make_read && makers[kind] != make_release && makers[kind] != make_shared &&
+           makers[kind] != make_function;
+}
+
+/* The instructions; how many there are. */
+static int record(program *p, uint64_t seed, const bool *skip) {
+    chance length = {seed};
+    int count = 1 + below(&length, MOST_INSTRUCTIONS);
+    for (p->now = 0; p->now < count; p->now++) {
+        p->c = (chance){seed * 1000003 + (uint64_t)p->now * 7919};
+        int kind = p->now < 2 ? 0 : below(&p->c, KINDS);
+        if ((skip && skip[p->now]) || (p->leaves && !is_pure(kind))) continue;
+        value v = makers[kind](p);
+        if (v.array && p->perturb && makers[kind] == make_reduction) v.array = bt_add(v.array, bt_num(1));
+        if (v.array && bt_peek_status(v.array) == BT_OK && bt_count(v.array) > 20000) v.array = NULL;
+        if (p->print && v.array)
+            fprintf(p->print, "  // %s, rank %d", bt_dtype_name(bt_dtype_of(v.array)), bt_rank(v.array));
+        if (p->print) fprintf(p->print, "\n");
+        p->values[p->now] = v;
+    }
+    return count;
+}
+
 void run_program(uint64_t seed, const bool *skip, FILE *print, const char *perturb, outcomes *out) {
     program p = {.print = print, .perturb = perturb};
     out->count = 0;
     BT_SCOPE {
-        chance length = {seed};
-        int count = 1 + below(&length, MOST_INSTRUCTIONS);
-        for (p.now = 0; p.now < count; p.now++) {
-            p.c = (chance){seed * 1000003 + (uint64_t)p.now * 7919};
-            int kind = p.now < 2 ? 0 : below(&p.c, (int)(sizeof makers / sizeof *makers));
-            if (skip && skip[p.now]) continue;
-            value v = makers[kind](&p);
-            if (v.array && perturb && makers[kind] == make_reduction) v.array = bt_add(v.array, bt_num(1));
-            if (v.array && bt_peek_status(v.array) == BT_OK && bt_count(v.array) > 20000) v.array = NULL;
-            if (print && v.array)
-                fprintf(print, "  // %s, rank %d", bt_dtype_name(bt_dtype_of(v.array)), bt_rank(v.array));
-            if (print) fprintf(print, "\n");
-            p.values[p.now] = v;
-        }
+        int count = record(&p, seed, skip);
         for (int i = 0; i < count; i++)
             if (p.values[i].array) keep_outcome(&p.values[i], &out->of[out->count++]);
     }
     bt_error_clear();
+}
+
+int record_pure(uint64_t seed, leaves *given, bt_array **results, bool *exact) {
+    program p = {.leaves = given};
+    int count = record(&p, seed, NULL), kept = 0;
+    for (int i = 0; i < count; i++) {
+        if (!p.values[i].array || bt_peek_status(p.values[i].array) != BT_OK) continue;
+        exact[kept] = p.values[i].exact;
+        results[kept++] = p.values[i].array;
+    }
+    bt_error_clear();
+    return kept;
+}
+
+void keep_results(bt_array *const *results, const bool *exact, int count, outcomes *out) {
+    out->count = count;
+    for (int i = 0; i < count; i++) keep_outcome(&(value){results[i], exact[i]}, &out->of[i]);
 }
 
 void free_outcomes(outcomes *out) {

@@ -31,6 +31,25 @@ typedef struct outcomes {
 void run_program(uint64_t seed, const bool *skip, FILE *print, const char *perturb, outcomes *out);
 void free_outcomes(outcomes *out);
 
+/* Pure programs: without the instructions that read, forget or set something. Their leaves are what they compute with. */
+typedef enum leaves_are { LEAVES_AS_THEY_ARE, LEAVES_ARE_INPUTS, LEAVES_ARE_SHARED } leaves_are;
+typedef struct leaves {
+    leaves_are how; /* inputs of a function in their place; one for all that are alike */
+    int count;
+    bt_array *leaf[MOST_INSTRUCTIONS], *input[MOST_INSTRUCTIONS];
+    int alike[MOST_INSTRUCTIONS]; /* the first that is like it */
+    bool whole[MOST_INSTRUCTIONS];
+} leaves;
+
+/* Records the pure program of a seed in the caller's scope; its values that are no errors, and how many there are. */
+int record_pure(uint64_t seed, leaves *given, bt_array **results, bool *exact);
+void keep_results(bt_array *const *results, const bool *exact, int count, outcomes *out);
+
+/* What is wrong (a static text), or NULL. calls.c: a pure program as a function that is called again and again, with other numbers, at other places in memory, with
+ * arguments that are one array. faults.c: steps that fail at a command drawn by the seed leave all variables old, or all new. */
+const char *check_calls(uint64_t seed);
+const char *check_faults(uint64_t seed);
+
 /* NULL, or in what way b differs from a (a static text): to the bit, or within what other engines may round differently. */
 const char *differ(const outcomes *a, const outcomes *b, bool to_the_bit);
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-bt_status __real_bti_device_program(int id, const bti_program_source *source, void **program);
-bt_status __wrap_bti_device_program(int id, const bti_program_source *source, void **program);
+bt_status __real_bti_device_program(int id, const bti_program_source *source, void **program, bool *made);
+bt_status __wrap_bti_device_program(int id, const bti_program_source *source, void **program, bool *made);
 
 enum { KNOWN = 1 << 16 };
 
@@ -47,7 +47,7 @@ static void record_program(const bti_program_source *source) {
     pthread_mutex_unlock(&lock);
 }
 
-bt_status __wrap_bti_device_program(int id, const bti_program_source *source, void **program) {
+bt_status __wrap_bti_device_program(int id, const bti_program_source *source, void **program, bool *made) {
     record_program(source);
-    return __real_bti_device_program(id, source, program);
+    return __real_bti_device_program(id, source, program, made);
 }

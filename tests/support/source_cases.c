@@ -70,6 +70,27 @@ static void run_copy(const row *of) {
         }
 }
 
+/* On both devices; the second part lies there, dense. */
+static void run_all_reduce(const row *of) {
+    unsigned seed = 26;
+    EACH_DTYPE(dtype, of)
+    for (int s = 0; s < edge_shape_count; s++) EACH_LAYOUT(lies) {
+            if (!case_begin("all_reduce/%s/%s %s", bt_dtype_name(dtype), layout_names[lies],
+                            shape_text(edge_shapes[s])))
+                continue;
+            bool positive = dtype_is_unsigned(dtype);
+            host x = host_draw(dtype, edge_shapes[s], positive ? 0 : of->low, of->high, (layout)lies, &seed), want = x;
+            for (int64_t i = 0; i < x.count; i++) want.at[i] = host_round(dtype, 2 * x.at[i]);
+            BT_SCOPE {
+                bt_array *parts[2] = {host_place(&x, (layout)lies)};
+                const char *here = bt_device_name(bt_device_of(parts[0])), *names[2] = {here, case_other_device()};
+                parts[1] = bt_to(host_place(&x, DENSE), names[1]);
+                bt_all_reduce(bt_mirrored(names, 2), parts);
+                case_end(bt_to(parts[1], here), &want, 0);
+            }
+        }
+}
+
 static void run_value(const row *of) {
     unsigned seed = 22;
     EACH_DTYPE(dtype, of)
@@ -80,6 +101,24 @@ static void run_value(const row *of) {
             bt_shared *w = bt_shared_new(bt_zeros_like(host_place(&x, DENSE)), NULL);
             (void)!bt_set(w, host_place(&x, (layout)lies));
             case_end(bt_value(w), &x, 0);
+        }
+    }
+}
+
+/* The first call makes the plan; also an argument of the next one, which then is not recorded. */
+static void run_call(const row *of) {
+    unsigned seed = 25;
+    EACH_DTYPE(dtype, of)
+    EACH_LAYOUT(lies) {
+        if (!case_begin("call/%s/%s", bt_dtype_name(dtype), layout_names[lies])) continue;
+        host x = host_draw(dtype, BT_SHAPE(2, 3), of->low, of->high, (layout)lies, &seed);
+        BT_SCOPE {
+            bt_array *input = bt_input(dtype, 2, 3), *same = bt_add(input, bt_zeros_like(input));
+            bt_function *f = bt_function_new(&input, 1, &same, 1, NULL, 0);
+            bt_array *here = host_place(&x, (layout)lies);
+            for (int i = 0; i < 3; i++) here = bt_call1(f, &here, 1);
+            bt_function_release(f);
+            case_end(here, &x, 0);
         }
     }
 }
@@ -171,6 +210,8 @@ const cases source_cases[] = {
     {"size", run_size},
     {"iota", run_iota},
     {"copy", run_copy},
+    {"all_reduce", run_all_reduce},
+    {"call", run_call},
     {"value", run_value},
     {"barrier", run_barrier},
     {"callback", run_callback},

@@ -20,7 +20,6 @@ bt_status bti_cpu_launch(void *device, void *program, const bti_work *work) {
     (void)device, (void)program;
     if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return bti_interpret(work);
     if (work->op == BTI_OP_matmul) return bti_product(work);
-    if (work->op == BTI_OP_argmax || work->op == BTI_OP_argmin) return bti_cpu_gather(work);
     switch (bti_op_info(work->op)->class) {
     case BTI_ORDER: return bti_cpu_order(work);
     case BTI_SCAN:

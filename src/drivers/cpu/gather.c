@@ -216,8 +216,6 @@ bt_status bti_cpu_gather(const bti_work *work) {
     case BTI_OP_pad: return run_pad(work);
     case BTI_OP_update_slice: return run_update(work);
     case BTI_OP_take: return run_take(work);
-    case BTI_OP_argmax:
-    case BTI_OP_argmin:
     case BTI_OP_cumsum: return run_lines(work, axis, 1);
     case BTI_OP_gather_axis: return run_lines(work, axis, 3);
     case BTI_OP_scatter_add: return run_lines(work, axis, 5);

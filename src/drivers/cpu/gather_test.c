@@ -178,25 +178,19 @@ static void updated(void **state) {
 
 static void along_an_axis(void **state) {
     static const int64_t shapes[][3] = {{20, 40, 50}, {7, 1, 9}, {700, 2, 33}, {1, 1, 3000}};
-    static const bti_op ops[] = {BTI_OP_cumsum, BTI_OP_argmax, BTI_OP_argmin};
     for (int d = 0; d < DTYPES; d++)
         for (int s = 0; s < 4; s++)
             for (int axis = 0; axis < 3; axis++)
-                for (int how = 0; how < LAYOUTS; how++)
-                    for (int o = 0; o < 3; o++) {
-                        if (!test_is_drawn(5)) continue;
-                        if (dtypes[d] == BT_BOOL && ops[o] == BTI_OP_cumsum) continue;
-                        char *memory;
-                        size_t bytes;
-                        bti_operand x = make(dtypes[d], 3, shapes[s], (layout)how, &memory, &bytes);
-                        bti_attr attr = attr_of(ops[o], 2, (int64_t[]){o ? 1 << axis : axis, how % 2});
-                        int64_t shape[3];
-                        memcpy(shape, shapes[s], sizeof shape);
-                        if (o) shape[axis] = 1;
-                        bti_work work = {.op = ops[o], .input_count = 1, .inputs = &x, .attr = &attr};
-                        expect_the_same(&work, shape, 3, o ? BT_I32 : dtypes[d], PLAIN);
-                        bti_free(memory);
-                    }
+                for (int how = 0; how < LAYOUTS; how++) {
+                    if (!test_is_drawn(2) || dtypes[d] == BT_BOOL) continue;
+                    char *memory;
+                    size_t bytes;
+                    bti_operand x = make(dtypes[d], 3, shapes[s], (layout)how, &memory, &bytes);
+                    bti_attr attr = attr_of(BTI_OP_cumsum, 2, (int64_t[]){axis, how % 2});
+                    bti_work work = {.op = BTI_OP_cumsum, .input_count = 1, .inputs = &x, .attr = &attr};
+                    expect_the_same(&work, shapes[s], 3, dtypes[d], PLAIN);
+                    bti_free(memory);
+                }
 }
 
 static void joined(void **state) {

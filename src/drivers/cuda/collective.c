@@ -92,30 +92,66 @@ static bt_status find_communicators(bti_cuda_device *const *devices, int count, 
     return make_communicators(free_one, devices, count);
 }
 
-static bt_status enqueue_all_reduce(const device_set *s, bti_cuda_device *const *devices, const uint64_t *addresses,
-                                    int type, int operation, size_t elements) {
-    bt_status status = check_nccl(bti_nccl.ncclGroupStart(), "ncclGroupStart");
-    if (status != BT_OK) return status;
+/* The streams of reductions wait for what makes the arrays. */
+static bt_status follow(bti_cuda_device *const *devices, int count, const bti_event *after) {
+    for (int i = 0; i < count; i++) {
+        BTI_TRY(bti_cuda_enter(devices[i]));
+        CUevent event = bti_cuda_event(devices[i], after[i]);
+        BTI_TRY(bti_cuda_leave(
+            bti_cuda_check(devices[i], "cuStreamWaitEvent", bti_cu.cuStreamWaitEvent(devices[i]->reduce, event, 0))));
+    }
+    return BT_OK;
+}
+
+static bt_status reduce_array(const device_set *s, int device, const bti_reduction *what, size_t array, int type,
+                              int operation) {
+    size_t at = array * (size_t)s->count + (size_t)device;
+    void *from = (void *)(uintptr_t)what->inputs[at], *to = (void *)(uintptr_t)what->outputs[at];
+    if (!what->elements[array]) return BT_OK;
+    return check_nccl(bti_nccl.ncclAllReduce(from, to, what->elements[array], type, operation, s->communicators[device],
+                                             s->devices[device]->reduce),
+                      "ncclAllReduce");
+}
+
+/* A group for each array: all devices call for one before any calls for the next. */
+static bt_status enqueue_array(const device_set *s, const bti_reduction *what, size_t array, int type, int operation) {
+    BTI_TRY(check_nccl(bti_nccl.ncclGroupStart(), "ncclGroupStart"));
+    bt_status status = BT_OK;
     for (int i = 0; i < s->count && status == BT_OK; i++) {
-        void *memory = (void *)(uintptr_t)addresses[i];
-        status = bti_cuda_enter(devices[i]);
+        status = bti_cuda_enter(s->devices[i]);
         if (status != BT_OK) break;
-        status = check_nccl(
-            bti_nccl.ncclAllReduce(memory, memory, elements, type, operation, s->communicators[i], devices[i]->compute),
-            "ncclAllReduce");
+        status = reduce_array(s, i, what, array, type, operation);
         (void)bti_cuda_leave(status);
     }
     bt_status ended = check_nccl(bti_nccl.ncclGroupEnd(), "ncclGroupEnd");
     return status == BT_OK ? ended : status;
 }
 
-bt_status bti_cuda_all_reduce(void *const *opened, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                              size_t elements) {
+static bt_status enqueue(const device_set *s, const bti_reduction *what, int type, int operation) {
+    for (size_t a = 0; a < what->array_count; a++) BTI_TRY(enqueue_array(s, what, a, type, operation));
+    return BT_OK;
+}
+
+static bt_status reduce(const device_set *s, const bti_reduction *what, int type, int operation, const bti_event *after,
+                        bti_reduction_end *ends) {
+    BTI_TRY(follow(s->devices, s->count, after));
+    BTI_TRY(enqueue(s, what, type, operation));
+    for (int i = 0; i < s->count; i++) {
+        ends[i] = (bti_reduction_end){0};
+        BTI_TRY(bti_cuda_enter(s->devices[i]));
+        BTI_TRY(bti_cuda_leave(bti_cuda_record(s->devices[i], s->devices[i]->reduce, &s->devices[i]->reduced,
+                                               BTI_CUDA_REDUCTION, &ends[i].event)));
+    }
+    return BT_OK;
+}
+
+bt_status bti_cuda_all_reduce(void *const *opened, int count, const bti_reduction *what, const bti_event *after,
+                              bti_reduction_end *ends) {
     bti_cuda_device *devices[MOST];
-    int type = nccl_type(dtype), operation = nccl_operation(op);
+    int type = nccl_type(what->dtype), operation = nccl_operation(what->op);
     if (type < 0 || operation < 0 || count > MOST || !bti_cuda_has(BTI_CUDA_NCCL))
-        return bti_fail(BT_UNIMPLEMENTED, "NCCL does not fold %s by %s here%s%s", bt_dtype_name(dtype),
-                        bti_op_info(op)->name, bti_cuda_has(BTI_CUDA_NCCL) ? "" : ": ",
+        return bti_fail(BT_UNIMPLEMENTED, "NCCL does not fold %s by %s here%s%s", bt_dtype_name(what->dtype),
+                        bti_op_info(what->op)->name, bti_cuda_has(BTI_CUDA_NCCL) ? "" : ": ",
                         bti_cuda_library_look(BTI_CUDA_NCCL)->reason);
     for (int i = 0; i < count; i++) devices[i] = opened[i];
     for (int i = 0; i < count; i++) {
@@ -125,7 +161,7 @@ bt_status bti_cuda_all_reduce(void *const *opened, int count, const uint64_t *ad
     device_set *s;
     bti_lock_take(&lock);
     bt_status status = find_communicators(devices, count, &s);
-    if (status == BT_OK && addresses) status = enqueue_all_reduce(s, devices, addresses, type, operation, elements);
+    if (status == BT_OK && what->array_count) status = reduce(s, what, type, operation, after, ends);
     bti_lock_give(&lock);
     return status;
 }

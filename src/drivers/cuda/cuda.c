@@ -46,10 +46,13 @@ static bt_status read_device_attributes(bti_cuda_device *device) {
 /* With the context current. */
 static bt_status create_streams(bti_cuda_device *device) {
     BTI_CUDA_TRY(device, cuStreamCreate, &device->compute, CU_STREAM_NON_BLOCKING);
+    BTI_CUDA_TRY(device, cuStreamCreate, &device->reduce, CU_STREAM_NON_BLOCKING);
     BTI_TRY(bti_cuda_lane_open(device, &device->up));
     BTI_TRY(bti_cuda_lane_open(device, &device->down));
-    for (int i = 0; i < BTI_CUDA_EVENTS; i++)
+    for (int i = 0; i < BTI_CUDA_EVENTS; i++) {
         BTI_CUDA_TRY(device, cuEventCreate, &device->events[i], CU_EVENT_DISABLE_TIMING);
+        BTI_CUDA_TRY(device, cuEventCreate, &device->reductions[i], CU_EVENT_DISABLE_TIMING);
+    }
     return BT_OK;
 }
 
@@ -69,10 +72,13 @@ static bt_status open_context(bti_cuda_device *device, const bti_allocator *allo
 
 /* With the context current. */
 static void destroy_streams(bti_cuda_device *device) {
-    for (int i = 0; i < BTI_CUDA_EVENTS; i++)
+    for (int i = 0; i < BTI_CUDA_EVENTS; i++) {
         if (device->events[i]) (void)bti_cu.cuEventDestroy(device->events[i]);
+        if (device->reductions[i]) (void)bti_cu.cuEventDestroy(device->reductions[i]);
+    }
     bti_cuda_lane_close(&device->down);
     bti_cuda_lane_close(&device->up);
+    if (device->reduce) (void)bti_cu.cuStreamDestroy(device->reduce);
     if (device->compute) (void)bti_cu.cuStreamDestroy(device->compute);
 }
 
@@ -93,8 +99,8 @@ static bti_lock *lock_of(bti_cuda_device *device, int number) {
 }
 
 static void wait_for_streams(bti_cuda_device *device) {
-    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute};
-    for (int i = 0; i < 3; i++)
+    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute, device->reduce};
+    for (int i = 0; i < 4; i++)
         if (streams[i] && !atomic_load(&device->lost)) (void)bti_cu.cuStreamSynchronize(streams[i]);
 }
 
@@ -181,26 +187,21 @@ static bt_status cuda_memory(void *opened, size_t *free_bytes, size_t *total_byt
 static bt_status cuda_record(void *opened, bti_event *event) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    bti_lock_take(&device->event_lock);
-    event->value = device->recorded++;
-    bt_status status = bti_cuda_check(
-        device, "cuEventRecord", bti_cu.cuEventRecord(device->events[event->value % BTI_CUDA_EVENTS], device->compute));
-    bti_lock_give(&device->event_lock);
-    return bti_cuda_leave(status);
+    return bti_cuda_leave(bti_cuda_record(device, device->compute, &device->recorded, 0, event));
 }
 
 static bt_status cuda_wait_event(void *opened, bti_event event) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(bti_cuda_check(device, "cuEventSynchronize",
-                                         bti_cu.cuEventSynchronize(device->events[event.value % BTI_CUDA_EVENTS])));
+    return bti_cuda_leave(
+        bti_cuda_check(device, "cuEventSynchronize", bti_cu.cuEventSynchronize(bti_cuda_event(device, event))));
 }
 
 static bt_status cuda_query(void *opened, bti_event event, bool *done) {
     bti_cuda_device *device = opened;
     *done = false;
     BTI_TRY(bti_cuda_enter(device));
-    CUresult result = bti_cu.cuEventQuery(device->events[event.value % BTI_CUDA_EVENTS]);
+    CUresult result = bti_cu.cuEventQuery(bti_cuda_event(device, event));
     *done = result == CUDA_SUCCESS;
     return bti_cuda_leave(result == CUDA_ERROR_NOT_READY ? BT_OK : bti_cuda_check(device, "cuEventQuery", result));
 }

@@ -1,6 +1,6 @@
 /* An open CUDA device, and the functions that the files of this folder share.
  *
- * A device has three streams: compute (launches, fills, copies within the device), up (uploads, copies from peers) and down
+ * A device has four streams: compute (launches, fills, copies within the device), reduce (reductions over devices), up (uploads, copies from peers) and down
  * (downloads). Any thread may call an entry: it makes the device's context current while it runs. An upload may return while its
  * last part is still being transferred: later launches and downloads wait for it by events. Transfers do not wait for earlier
  * launches, because these do not touch the same bytes.
@@ -48,12 +48,13 @@ typedef struct bti_cuda_device {
     int cuda_ordinal; /* libcuda's own */
     CUdevice device;
     CUcontext context;
-    CUstream compute;
+    CUstream compute, reduce; /* reduce: reductions over devices, beside compute */
     bti_cuda_lane up, down;
     CUevent events
         [BTI_CUDA_EVENTS]; /* event n is at n % BTI_CUDA_EVENTS; if it was overwritten, a wait for it waits for a later event */
-    uint64_t recorded;
-    bti_lock event_lock;          /* of events and recorded */
+    CUevent reductions[BTI_CUDA_EVENTS]; /* likewise, of the stream reduce */
+    uint64_t recorded, reduced;
+    bti_lock event_lock;          /* of both rings */
     int architecture;             /* 90 */
     size_t shared_opt_in;         /* the most shared memory of a group, in bytes */
     struct bti_cuda_words *words; /* launch.c: for launches with too many words for parameters */
@@ -69,11 +70,22 @@ typedef struct bti_cuda_device {
     char name[96];
 } bti_cuda_device;
 
+/* In the number of an event of the stream reduce. */
+#define BTI_CUDA_REDUCTION (UINT64_C(1) << 63)
+static inline CUevent bti_cuda_event(const bti_cuda_device *device, bti_event event) {
+    uint64_t at = (event.value & ~BTI_CUDA_REDUCTION) % BTI_CUDA_EVENTS;
+    return event.value & BTI_CUDA_REDUCTION ? device->reductions[at] : device->events[at];
+}
+
 /* --- error.c ------------------------------------------------------------------------------------------------------ */
 /* The status of a result: BT_OK for CUDA_SUCCESS; else with the call's name, the error's name and its text. A sticky error marks the
  * device (NULL: none) as lost. */
 bt_status bti_cuda_check(bti_cuda_device *device, const char *call, CUresult result);
 #define BTI_CUDA_TRY(device, function, ...) BTI_TRY(bti_cuda_check(device, #function, bti_cu.function(__VA_ARGS__)))
+
+/* An event after what is on the stream so far, of its ring of numbers and with its mark. With the context current. */
+bt_status bti_cuda_record(bti_cuda_device *device, CUstream stream, uint64_t *recorded, uint64_t mark,
+                          bti_event *event);
 
 /* enter makes the device's context current (UNAVAILABLE on a lost device); leave restores the one before and returns `status`. */
 bt_status bti_cuda_enter(bti_cuda_device *device);
@@ -148,8 +160,8 @@ bt_status bti_cuda_graph_run(void *device, void *graph, bool *stale);
 void bti_cuda_graph_free(void *device, void *graph);
 
 /* --- collective.c ------------------------------------------------------------------------------------------------- */
-bt_status bti_cuda_all_reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                              size_t elements);
+bt_status bti_cuda_all_reduce(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
+                              bti_reduction_end *ends);
 void bti_cuda_communicators_free(const bti_cuda_device *device);
 
 /* --- cuda.c ------------------------------------------------------------------------------------------------------- */

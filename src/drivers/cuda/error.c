@@ -108,3 +108,13 @@ bt_status bti_cuda_leave(bt_status status) {
     (void)bti_cu.cuCtxPopCurrent(&unused);
     return status;
 }
+
+bt_status bti_cuda_record(bti_cuda_device *device, CUstream stream, uint64_t *recorded, uint64_t mark,
+                          bti_event *event) {
+    bti_lock_take(&device->event_lock);
+    event->value = (*recorded)++ | mark;
+    bt_status status =
+        bti_cuda_check(device, "cuEventRecord", bti_cu.cuEventRecord(bti_cuda_event(device, *event), stream));
+    bti_lock_give(&device->event_lock);
+    return status;
+}

@@ -196,6 +196,18 @@ static void every_call_of_the_library_may_fail(void **state) {
 
 /* --- sums over devices -------------------------------------------------------------------------------------------- */
 
+/* Of one array in each device's memory, in place, after what was launched there; what is launched later comes after it. */
+static bt_status reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
+                        size_t elements) {
+    bti_event after[2];
+    bti_reduction_end ends[2];
+    bti_reduction what = {dtype, op, 1, &elements, addresses, addresses};
+    for (int d = 0; d < count; d++) BTI_TRY(bti_driver_cuda.record(devices[d], &after[d]));
+    BTI_TRY(bti_cuda_all_reduce(devices, count, &what, after, ends));
+    for (int d = 0; d < count; d++) BTI_TRY(bti_driver_cuda.wait(devices[d], ends[d].event));
+    return BT_OK;
+}
+
 static void sums_over_devices(void **state) {
     (void)state;
     float values[2][100];
@@ -207,7 +219,7 @@ static void sums_over_devices(void **state) {
         OK(bti_driver_cuda.alloc(devices[d], sizeof values[d], &addresses[d]));
         OK(bti_driver_cuda.upload(devices[d], addresses[d], values[d], sizeof values[d]));
     }
-    for (int round = 0; round < 3; round++) OK(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100));
+    for (int round = 0; round < 3; round++) OK(reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100));
     OK(bti_driver_cuda.fill(devices[0], addresses[0] + 396, 0, 4)); /* after the sum, there alone */
     for (int d = 0; d < 2; d++) {
         OK(bti_driver_cuda.sync(devices[d]));
@@ -216,11 +228,10 @@ static void sums_over_devices(void **state) {
         assert_true(values[d][99] == (d ? 12 * 99 : 0));
     }
     assert_int_equal(count_of("communicators 2"), 1);
-    OK(bti_cuda_all_reduce(devices, 1, addresses, BT_F32, BTI_OP_max, 100));
+    OK(reduce(devices, 1, addresses, BT_F32, BTI_OP_max, 100));
     assert_int_equal(count_of("communicators"), 2);
-    expect_error(bti_cuda_all_reduce(devices, 2, addresses, BT_BOOL, BTI_OP_sum, 100), BT_UNIMPLEMENTED,
-                 "NCCL does not fold bool");
-    expect_error(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_add, 100), BT_UNIMPLEMENTED, "by add");
+    expect_error(reduce(devices, 2, addresses, BT_BOOL, BTI_OP_sum, 100), BT_UNIMPLEMENTED, "NCCL does not fold bool");
+    expect_error(reduce(devices, 2, addresses, BT_F32, BTI_OP_add, 100), BT_UNIMPLEMENTED, "by add");
     for (int d = 0; d < 2; d++) OK(bti_driver_cuda.sync(devices[d]));
     for (int d = 0; d < 2; d++) bti_driver_cuda.free(devices[d], addresses[d], sizeof values[d]);
     bti_driver_cuda.close(devices[0]);
@@ -240,8 +251,8 @@ static void sums_may_fail(void **state) {
             OK(bti_driver_cuda.alloc(devices[d], 400, &addresses[d]));
             OK(bti_driver_cuda.fill(devices[d], addresses[d], 0, 400));
         }
-        expect_error(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100), BT_INTERNAL, calls[i]);
-        OK(bti_cuda_all_reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100));
+        expect_error(reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100), BT_INTERNAL, calls[i]);
+        OK(reduce(devices, 2, addresses, BT_F32, BTI_OP_sum, 100));
         for (int d = 0; d < 2; d++) OK(bti_driver_cuda.sync(devices[d]));
         for (int d = 0; d < 2; d++) bti_driver_cuda.free(devices[d], addresses[d], 400);
         bti_driver_cuda.close(devices[0]);
@@ -250,7 +261,7 @@ static void sums_may_fail(void **state) {
     machine(MACHINE, "nccl");
     void *device = open_one(0);
     uint64_t address = 0;
-    expect_error(bti_cuda_all_reduce(&device, 1, &address, BT_F32, BTI_OP_sum, 1), BT_UNIMPLEMENTED, "libnccl2");
+    expect_error(reduce(&device, 1, &address, BT_F32, BTI_OP_sum, 1), BT_UNIMPLEMENTED, "libnccl2");
     close_one(device);
 }
 
@@ -262,7 +273,7 @@ static void a_library_without_its_functions_is_none(void **state) {
     assert_int_equal(symlink("../libnvidia-ml.so.1", link), 0);
     void *device = open_one(0);
     uint64_t address = 0;
-    expect_error(bti_cuda_all_reduce(&device, 1, &address, BT_F32, BTI_OP_sum, 1), BT_UNIMPLEMENTED,
+    expect_error(reduce(&device, 1, &address, BT_F32, BTI_OP_sum, 1), BT_UNIMPLEMENTED,
                  "libnccl.so.2 has no ncclGetVersion: it is too old");
     close_one(device);
 }

@@ -10,6 +10,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/flags.h"
+#include "base/log.h"
+#include "base/trace.h"
 #include "drivers/cuda/facts.h"
 #include "drivers/sim/sim_device.h"
 
@@ -66,16 +68,18 @@ static bt_status timed_probe(unsigned kinds, bti_device_facts *facts, int capaci
 }
 
 static bt_status sim_open(int ordinal, const bti_allocator *allocator, void **opened) {
-    (void)allocator;
     int kind = ordinal / BTI_SIM_MAX, index = ordinal % BTI_SIM_MAX;
     BTI_TRY(bti_sim_fault("open", (bt_kind)kind, index));
     bti_sim_device *device = bti_calloc(1, sizeof *device);
     if (!device) return bti_no_memory();
     device->kind = (bt_kind)kind;
     device->index = index;
+    device->id = allocator->device;
     if (has_model(kind, index)) device->engines.model = bti_sim_configured()->models[index];
     bti_sim_memory_init(&device->memory, ordinal, memory_of(kind, index));
+    device->memory.without_data = has_model(kind, index) && !bti_flag_bool(BTI_FLAG_sim_data);
     bti_sim_touched_init(&device->engines.touched);
+    bti_sim_touched_init(&device->engines.linked);
     *opened = device;
     return BT_OK;
 }
@@ -84,6 +88,7 @@ static void sim_close(void *opened) {
     bti_sim_device *device = opened;
     bti_sim_memory_free(&device->memory);
     bti_sim_touched_free(&device->engines.touched);
+    bti_sim_touched_free(&device->engines.linked);
     bti_free(device);
 }
 
@@ -129,9 +134,19 @@ static bt_status sim_upload(void *opened, uint64_t address, const void *host, si
     char *memory;
     BTI_SIM_FAULT("upload");
     BTI_TRY(reach_memory(device, "upload", address, bytes, true, &memory));
-    memcpy(memory, host, bytes);
+    if (bti_sim_has_data(device)) memcpy(memory, host, bytes);
     bti_sim_took_transfer(&device->engines, true, bytes);
     return BT_OK;
+}
+
+/* In place of data that the device does not hold. */
+static void give_zeros(bti_sim_device *device, void *host, size_t bytes) {
+    bti_place place = bti_call_place();
+    memset(host, 0, bytes);
+    bti_trace_zeros(device->id, bytes);
+    if (atomic_exchange(&device->gave_zeros, true)) return;
+    bti_log("berth: flag sim_data is off: %s at %s:%d is given zeros, and so are later reads",
+            place.name ? place.name : "a call", place.site.file ? bti_site_file(place.site) : "", place.site.line);
 }
 
 static bt_status sim_download(void *opened, void *host, uint64_t address, size_t bytes) {
@@ -139,7 +154,10 @@ static bt_status sim_download(void *opened, void *host, uint64_t address, size_t
     char *memory;
     BTI_SIM_FAULT("download");
     BTI_TRY(reach_memory(device, "download", address, bytes, false, &memory));
-    memcpy(host, memory, bytes);
+    if (bti_sim_has_data(device))
+        memcpy(host, memory, bytes);
+    else
+        give_zeros(device, host, bytes);
     bti_sim_took_transfer(&device->engines, false, bytes);
     return BT_OK;
 }
@@ -155,9 +173,9 @@ static bt_status sim_copy(void *opened, uint64_t to, uint64_t from, size_t bytes
     BTI_SIM_FAULT("copy");
     BTI_TRY(translate_address(device, "copy", to, bytes, &target));
     BTI_TRY(translate_address(device, "copy", from, bytes, &source));
-    bti_sim_uses(&device->engines, to, bytes, true);
-    bti_sim_uses(&device->engines, from, bytes, false);
-    memmove(target, source, bytes);
+    BTI_TRY(bti_sim_uses(&device->engines, to, bytes, true));
+    BTI_TRY(bti_sim_uses(&device->engines, from, bytes, false));
+    if (bti_sim_has_data(device)) memmove(target, source, bytes);
     took_move(device, bytes, bytes);
     return BT_OK;
 }
@@ -168,7 +186,7 @@ static bt_status sim_peer_copy(void *to_device, uint64_t to, void *from_device, 
     BTI_SIM_FAULT("peer_copy");
     BTI_TRY(reach_memory(device, "peer copy", to, bytes, true, &target));
     BTI_TRY(reach_memory(from_device, "peer copy", from, bytes, false, &source));
-    memcpy(target, source, bytes);
+    if (bti_sim_has_data(device)) memcpy(target, source, bytes);
     bti_sim_took_peer_copy(&device->engines, &((bti_sim_device *)from_device)->engines, bytes);
     return BT_OK;
 }
@@ -178,8 +196,8 @@ static bt_status sim_fill(void *opened, uint64_t address, int byte, size_t bytes
     char *memory;
     BTI_SIM_FAULT("fill");
     BTI_TRY(translate_address(device, "fill", address, bytes, &memory));
-    bti_sim_uses(&device->engines, address, bytes, true);
-    memset(memory, byte, bytes);
+    BTI_TRY(bti_sim_uses(&device->engines, address, bytes, true));
+    if (bti_sim_has_data(device)) memset(memory, byte, bytes);
     took_move(device, 0, bytes);
     return BT_OK;
 }

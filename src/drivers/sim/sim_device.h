@@ -11,18 +11,21 @@
 
 typedef struct bti_sim_device {
     bt_kind kind;
-    int index;
+    int index, id; /* of its kind; in the registry */
     bti_sim_memory memory;
+    atomic_bool gave_zeros;                /* in place of data, which is logged */
     atomic_uint_fast64_t recorded, waited; /* events, without a clock */
     bti_sim_engines engines;
     struct bti_sim_graph *graph; /* launches are recorded there instead of run */
 } bti_sim_device;
 
+static inline bool bti_sim_has_data(const bti_sim_device *device) { return !device->memory.without_data; }
+
 #define BTI_SIM_FAULT(name) BTI_TRY(bti_sim_fault(name, device->kind, device->index))
 
 /* sim_launch.c. `bti_sim_run_`: computes now, and tells what it asks of a card. */
-bt_status bti_sim_all_reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                             size_t elements);
+bt_status bti_sim_all_reduce(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
+                             bti_reduction_end *ends);
 bt_status bti_sim_run_work(bti_sim_device *device, const bti_work *work, bti_sim_demand *demand);
 bt_status bti_sim_run_product(bti_sim_device *device, void *program, const bti_work *product, const bti_box *box,
                               bti_sim_demand *demand);

@@ -288,12 +288,6 @@ bti_sim_demand bti_sim_demand_of_work(const bti_work *work, double units, int pr
     case BTI_OP_scatter_add:
     case BTI_OP_scatter_axis: return demand_of_scatter(work);
     case BTI_OP_cumsum: return demand_of_cumsum(work);
-    case BTI_OP_argmax:
-    case BTI_OP_argmin: {
-        bti_sim_demand d = demand_of_moved(work, read, elements_of(&work->inputs[0]), 25);
-        d.kernels = elements_of(out) < units * WARPS_TO_FILL ? 2 : 1;
-        return d;
-    }
     default: break;
     }
     bti_kernel kernel;

@@ -84,7 +84,7 @@ bt_status bti_sim_launch_boxes(void *opened, void *program, const bti_box *boxes
     bti_sim_device *device = opened;
     bti_sim_demand demand = {0};
     if (device->graph) return record_boxes(device->graph, program, boxes, count);
-    for (int b = 0; b < count; b++)
+    for (int b = 0; b < count && bti_sim_has_data(device); b++)
         if (bti_cpu_lacks_text(program, &boxes[b])) return BT_FAILED_PRECONDITION;
     BTI_TRY(bti_sim_run_boxes(device, program, boxes, count, &demand));
     bti_sim_took_launch(&device->engines, &demand);
@@ -101,7 +101,7 @@ bt_status bti_sim_launch_product(void *opened, void *program, const bti_work *pr
     bti_sim_demand demand = {0};
     if (device->graph) return record_product(device->graph, program, product, box);
     bti_sim_place_product(program, box, &placed);
-    if (bti_cpu_lacks_text(program, &placed)) return BT_FAILED_PRECONDITION;
+    if (bti_sim_has_data(device) && bti_cpu_lacks_text(program, &placed)) return BT_FAILED_PRECONDITION;
     BTI_TRY(bti_sim_run_product(device, program, product, box, &demand));
     bti_sim_took_launch(&device->engines, &demand);
     return BT_OK;

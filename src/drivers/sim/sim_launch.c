@@ -27,7 +27,7 @@ static bt_status translate_operand(bti_sim_device *device, const char *what, con
     char *host;
     BTI_TRY(bti_sim_memory_translate(&device->memory, what, operand->address + (uint64_t)low, (uint64_t)bytes, &host));
     out->address = (uint64_t)(uintptr_t)host - (uint64_t)low;
-    bti_sim_uses(&device->engines, operand->address + (uint64_t)low, (uint64_t)bytes, written);
+    BTI_TRY(bti_sim_uses(&device->engines, operand->address + (uint64_t)low, (uint64_t)bytes, written));
     return BT_OK;
 }
 
@@ -54,8 +54,8 @@ static bt_status translate_box(bti_sim_device *device, const bti_kernel *kernel,
         BTI_TRY(bti_sim_memory_translate(&device->memory, "a kernel", box->address[o] + (uint64_t)low,
                                          (uint64_t)(high - low), &host));
         local->address[o] = (uint64_t)(uintptr_t)host - (uint64_t)low;
-        bti_sim_uses(&device->engines, box->address[o] + (uint64_t)low, (uint64_t)(high - low),
-                     o >= kernel->input_count);
+        BTI_TRY(bti_sim_uses(&device->engines, box->address[o] + (uint64_t)low, (uint64_t)(high - low),
+                             o >= kernel->input_count));
     }
     return BT_OK;
 }
@@ -79,7 +79,7 @@ bt_status bti_sim_run_work(bti_sim_device *device, const bti_work *work, bti_sim
     local.inputs = inputs;
     local.others = inputs + work->input_count;
     int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
-    if (status == BT_OK) status = bti_cpu_launch(NULL, NULL, &local);
+    if (status == BT_OK && bti_sim_has_data(device)) status = bti_cpu_launch(NULL, NULL, &local);
     bti_cores_limit(before);
     if (inputs != few) bti_free(inputs);
     if (bti_sim_has_clock(&device->engines))
@@ -92,7 +92,7 @@ static bt_status run_kernel(bti_sim_device *device, void *program, const bti_box
     bti_box local;
     BTI_TRY(translate_box(device, bti_cpu_program_kernel(program), -1, box, &local));
     int before = bti_cores_limit((int)bti_flag_int(BTI_FLAG_sim_threads));
-    bt_status status = bti_cpu_run_kernel(program, &local);
+    bt_status status = bti_sim_has_data(device) ? bti_cpu_run_kernel(program, &local) : BT_OK;
     bti_cores_limit(before);
     return status;
 }
@@ -153,7 +153,7 @@ bt_status bti_sim_run_product(bti_sim_device *device, void *program, const bti_w
     for (int i = 0; i < 2; i++) BTI_TRY(translate_operand(device, "a product", &product->inputs[i], false, &inputs[i]));
     BTI_TRY(translate_box(device, epilogue, made, box, &local_box));
     local.inputs = inputs;
-    BTI_TRY(run_whole_product(&local, program, &local_box));
+    if (bti_sim_has_data(device)) BTI_TRY(run_whole_product(&local, program, &local_box));
     if (!bti_sim_has_clock(&device->engines)) return BT_OK;
     const bti_sim_model *model = &device->engines.model;
     *demand = bti_sim_demand_of_product(product, bti_flag_choice(BTI_FLAG_matmul_precision), false);
@@ -174,35 +174,74 @@ static bti_op elementwise_op(bti_op fold) {
     }
 }
 
-/* Folds device by device into the first one's memory, and copies the result to the others. */
-bt_status bti_sim_all_reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
-                             size_t elements) {
-    char *hosts[BT_KIND_COUNT * BTI_SIM_MAX];
-    bti_sim_engines *engines[BT_KIND_COUNT * BTI_SIM_MAX];
+enum { MOST = BT_KIND_COUNT * BTI_SIM_MAX };
+
+/* Device by device into the first one's output, and from there to the others. */
+static bt_status fold_array(char *const *inputs, char *const *outputs, int count, bt_dtype dtype, bti_op op,
+                            size_t elements) {
     size_t bytes = elements * bt_dtype_size(dtype);
-    if (elementwise_op(op) == BTI_OP_COUNT || dtype == BT_BOOL)
-        return bti_fail(BT_UNIMPLEMENTED, "simulated devices do not fold %s by %s", bt_dtype_name(dtype),
-                        bti_op_info(op)->name);
-    if (!addresses) return BT_OK;
-    for (int i = 0; i < count; i++) {
-        bti_sim_device *device = devices[i];
-        BTI_SIM_FAULT("all_reduce");
-        BTI_TRY(bti_sim_memory_translate(&device->memory, "a fold over devices", addresses[i], bytes, &hosts[i]));
-        engines[i] = &device->engines;
-        bti_sim_uses(engines[i], addresses[i], bytes, true);
-    }
+    if (count == 1) memmove(outputs[0], inputs[0], bytes);
     for (int i = 1; i < count; i++) {
-        bti_operand operands[2];
-        for (int k = 0; k < 2; k++)
-            operands[k] = (bti_operand){.address = (uint64_t)(uintptr_t)hosts[k ? i : 0],
+        const char *const from[2] = {i == 1 ? inputs[0] : outputs[0], inputs[i]};
+        bti_operand operands[3];
+        for (int k = 0; k < 3; k++)
+            operands[k] = (bti_operand){.address = (uint64_t)(uintptr_t)(k < 2 ? from[k] : outputs[0]),
                                         .dtype = dtype,
                                         .rank = 1,
                                         .shape = {(int64_t)elements},
                                         .stride = {1}};
-        const bti_work work = {.op = elementwise_op(op), .input_count = 2, .inputs = operands, .output = operands[0]};
+        const bti_work work = {.op = elementwise_op(op), .input_count = 2, .inputs = operands, .output = operands[2]};
         BTI_TRY(bti_cpu_launch(NULL, NULL, &work));
     }
-    for (int i = 1; i < count; i++) memcpy(hosts[i], hosts[0], bytes);
-    bti_sim_took_fold(engines, count, bytes);
+    for (int i = 1; i < count; i++) memcpy(outputs[i], outputs[0], bytes);
+    return BT_OK;
+}
+
+static bt_status reduce_array(void *const *devices, int count, const bti_reduction *what, size_t array) {
+    char *inputs[MOST], *outputs[MOST];
+    size_t elements = what->elements[array], bytes = elements * bt_dtype_size(what->dtype);
+    for (int i = 0; i < count && elements; i++) {
+        bti_sim_memory *memory = &((bti_sim_device *)devices[i])->memory;
+        size_t at = array * (size_t)count + (size_t)i;
+        BTI_TRY(bti_sim_memory_translate(memory, "a reduction", what->inputs[at], bytes, &inputs[i]));
+        BTI_TRY(bti_sim_memory_translate(memory, "a reduction", what->outputs[at], bytes, &outputs[i]));
+    }
+    return elements && bti_sim_has_data(devices[0])
+               ? fold_array(inputs, outputs, count, what->dtype, what->op, elements)
+               : BT_OK;
+}
+
+/* What is used from the call on, until the end that the clock tells. */
+static void note_uses(void *const *devices, int count, const bti_reduction *what, const bti_reduction_end *ends) {
+    for (size_t at = 0; at < what->array_count * (size_t)count; at++) {
+        bti_sim_engines *engines = &((bti_sim_device *)devices[at % (size_t)count])->engines;
+        uint64_t bytes = what->elements[at / (size_t)count] * bt_dtype_size(what->dtype);
+        bti_sim_link_uses(engines, what->inputs[at], bytes, false, ends[at % (size_t)count].end_ns);
+        bti_sim_link_uses(engines, what->outputs[at], bytes, true, ends[at % (size_t)count].end_ns);
+    }
+}
+
+bt_status bti_sim_all_reduce(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
+                             bti_reduction_end *ends) {
+    bti_sim_engines *engines[MOST];
+    size_t elements = 0;
+    if (elementwise_op(what->op) == BTI_OP_COUNT || what->dtype == BT_BOOL)
+        return bti_fail(BT_UNIMPLEMENTED, "simulated devices do not fold %s by %s", bt_dtype_name(what->dtype),
+                        bti_op_info(what->op)->name);
+    if (!what->array_count) return BT_OK;
+    for (int i = 0; i < count; i++) {
+        bti_sim_device *device = devices[i];
+        BTI_SIM_FAULT("all_reduce");
+        engines[i] = &device->engines;
+    }
+    for (size_t a = 0; a < what->array_count; a++) {
+        BTI_TRY(reduce_array(devices, count, what, a));
+        elements += what->elements[a];
+    }
+    bti_sim_took_reduction(engines, count, elements * bt_dtype_size(what->dtype), after, ends);
+    note_uses(devices, count, what, ends);
+    for (int i = 0; i < count; i++)
+        if (!bti_sim_has_clock(engines[i]))
+            ends[i].event.value = atomic_fetch_add(&((bti_sim_device *)devices[i])->recorded, 1) + 1;
     return BT_OK;
 }

@@ -20,9 +20,12 @@ void bti_sim_memory_init(bti_sim_memory *memory, int ordinal, size_t limit) {
     pthread_rwlock_init(&memory->lock, NULL);
 }
 
+static void free_host(const bti_sim_block *block) {
+    if (block->host) bti_free_claimed(block->host, block->bytes);
+}
+
 void bti_sim_memory_free(bti_sim_memory *memory) {
-    for (size_t i = 0; i < memory->blocks.count; i++)
-        bti_free_claimed(memory->blocks.items[i].host, memory->blocks.items[i].bytes);
+    for (size_t i = 0; i < memory->blocks.count; i++) free_host(&memory->blocks.items[i]);
     bti_vec_free(&memory->blocks);
     pthread_rwlock_destroy(&memory->lock);
 }
@@ -71,11 +74,12 @@ bt_status bti_sim_memory_alloc(bti_sim_memory *memory, size_t bytes, uint64_t *a
     bt_status status = BT_OK;
     pthread_rwlock_wrlock(&memory->lock);
     size_t left = memory->limit - memory->used;
-    char *host =
-        bytes <= left && bti_vec_reserve(&memory->blocks, 1) ? bti_alloc_claimed(BTI_MEMORY_ALIGN, bytes) : NULL;
-    if (!host || !find_free_range(memory, bytes, &offset, &at)) {
+    bool room = bytes <= left && bti_vec_reserve(&memory->blocks, 1);
+    char *host = room && !memory->without_data ? bti_alloc_claimed(BTI_MEMORY_ALIGN, bytes) : NULL;
+    room = room && (host || memory->without_data);
+    if (!room || !find_free_range(memory, bytes, &offset, &at)) {
         if (host) bti_free_claimed(host, bytes);
-        status = bytes <= left && !host
+        status = bytes <= left && !room
                      ? bti_fail(BT_RESOURCE_EXHAUSTED, "simulated device: %s", bti_host_memory_shortage(bytes).text)
                      : bti_fail(BT_RESOURCE_EXHAUSTED, "%s:%d: %zu bytes asked for, %zu of %zu are free",
                                 bti_kind_name(memory->kind), memory->index, bytes, left, memory->limit);
@@ -97,7 +101,7 @@ void bti_sim_memory_release(bti_sim_memory *memory, uint64_t address) {
     size_t at = blocks_up_to(memory, offset);
     if (at && memory->blocks.items[at - 1].offset == offset) {
         bti_sim_block *p = &memory->blocks.items[at - 1];
-        bti_free_claimed(p->host, p->bytes);
+        free_host(p);
         memory->used -= p->bytes;
         memmove(p, p + 1, (memory->blocks.count - at) * sizeof *p);
         memory->blocks.count--;
@@ -137,7 +141,7 @@ bt_status bti_sim_memory_translate(bti_sim_memory *memory, const char *what, uin
             const bti_sim_block *p = &memory->blocks.items[at - 1];
             uint64_t into = offset - p->offset;
             inside = into <= p->bytes && bytes <= p->bytes - into;
-            *host = p->host + (inside ? into : 0);
+            *host = p->host && inside ? p->host + into : p->host;
         }
         pthread_rwlock_unlock(&memory->lock);
     }

@@ -12,7 +12,7 @@
 typedef struct bti_sim_block {
     uint64_t offset;
     size_t bytes;
-    char *host;
+    char *host; /* NULL: without data */
 } bti_sim_block;
 
 typedef struct bti_sim_memory {
@@ -22,6 +22,7 @@ typedef struct bti_sim_memory {
     BTI_VEC(bti_sim_block) blocks; /* by offset */
     uint64_t next;                 /* offsets from here on were never used, until they wrap around */
     size_t used, limit;
+    bool without_data; /* bytes are counted, and hold nothing */
 } bti_sim_memory;
 
 void bti_sim_memory_init(bti_sim_memory *memory, int ordinal, size_t limit);
@@ -31,7 +32,7 @@ bt_status bti_sim_memory_alloc(bti_sim_memory *memory, size_t bytes, uint64_t *a
 void bti_sim_memory_release(bti_sim_memory *memory, uint64_t address);
 void bti_sim_memory_sizes(bti_sim_memory *memory, size_t *free_bytes, size_t *total_bytes);
 
-/* The host memory of `bytes` bytes at an address, which must lie within one live allocation of this device. `what`: the operation, for
+/* The host memory (NULL: without data) of `bytes` bytes at an address, which must lie within one live allocation of this device. `what`: the operation, for
  * messages. */
 bt_status bti_sim_memory_translate(bti_sim_memory *memory, const char *what, uint64_t address, uint64_t bytes,
                                    char **host);

@@ -34,7 +34,7 @@ static int open_two(void **state) {
     if (bti_sim_spec_parse("sim:gpu*2@1M", &spec) != BT_OK) return -1;
     bti_sim_configure(&spec);
     for (int i = 0; i < 2; i++)
-        if (SIM->open(BT_GPU * BTI_SIM_MAX + i, NULL, &gpu[i]) != BT_OK) return -1;
+        if (SIM->open(BT_GPU * BTI_SIM_MAX + i, &(bti_allocator){.device = i}, &gpu[i]) != BT_OK) return -1;
     return 0;
 }
 

@@ -76,33 +76,53 @@ void bti_sim_took_peer_copy(bti_sim_engines *to, bti_sim_engines *from, size_t b
     bti_clock_reach(end);
 }
 
-void bti_sim_took_fold(bti_sim_engines *const *all, int count, size_t bytes) {
+/* The links of a ring, which the slowest pair of neighbours paces; it begins when all are there. */
+void bti_sim_took_reduction(bti_sim_engines *const *all, int count, size_t bytes, const bti_event *after,
+                            bti_reduction_end *ends) {
     if (!bti_sim_has_clock(all[0])) {
         for (int i = 1; i < count; i++) sleep_for(bytes);
         return;
     }
-    double step = all[0]->model.start_ns; /* the slowest pair of neighbours sets the pace */
+    double step = all[0]->model.start_ns;
     for (int i = 0; i < count && count > 1; i++)
         step = fmax(step, peer_ns(&all[i]->model, &all[(i + 1) % count]->model, bytes / (size_t)count));
     bti_lock_take(&engines_lock);
     uint64_t begin = bti_clock_ns();
-    for (int i = 0; i < count; i++) begin = later_of(begin, all[i]->compute_free);
-    for (int i = 0; i < count; i++) all[i]->compute_free = begin + whole(step * fmax(1, 2 * (count - 1)));
-    bti_lock_give(&engines_lock);
+    for (int i = 0; i < count; i++) begin = later_of(begin, later_of(all[i]->link_free, after[i].value));
+    uint64_t end = begin + whole(step * fmax(1, 2 * (count - 1)));
     for (int i = 0; i < count; i++) {
-        bti_sim_touched_until(&all[i]->touched, bti_sim_complete(all[i]));
-        bti_sim_took_call(all[i]);
+        all[i]->link_free = end;
+        ends[i] = (bti_reduction_end){{end}, begin, end};
     }
+    bti_lock_give(&engines_lock);
+    for (int i = 0; i < count; i++) bti_sim_took_call(all[i]);
 }
 
-void bti_sim_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written) {
-    if (bti_sim_has_clock(engines)) bti_sim_touches(&engines->touched, address, bytes, written);
+/* When what is launched now would begin. */
+static uint64_t launch_begins(bti_sim_engines *engines) { return later_of(bti_sim_complete(engines), bti_clock_ns()); }
+
+bt_status bti_sim_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written) {
+    if (!bti_sim_has_clock(engines)) return BT_OK;
+    uint64_t ns = bti_sim_touched_for(&engines->linked, launch_begins(engines), address, bytes, written);
+    if (ns)
+        return bti_fail(BT_INTERNAL,
+                        "a launch touches %" PRIu64 " bytes at %#" PRIx64
+                        ", which a reduction over devices uses for %" PRIu64 " ns more; it does not come after that",
+                        bytes, address, ns);
+    bti_sim_touches(&engines->touched, address, bytes, written, 0);
+    return BT_OK;
+}
+
+void bti_sim_link_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written, uint64_t end_ns) {
+    if (bti_sim_has_clock(engines)) bti_sim_touches(&engines->linked, address, bytes, written, end_ns);
 }
 
 bt_status bti_sim_may_use(bti_sim_engines *engines, const char *what, const char *device, uint64_t address,
                           uint64_t bytes, bool writes) {
     if (!bti_sim_has_clock(engines)) return BT_OK;
-    uint64_t ns = bti_sim_touched_for(&engines->touched, address, bytes, writes);
+    uint64_t now = bti_clock_ns(), ns = bti_sim_touched_for(&engines->touched, now, address, bytes, writes),
+             linked = bti_sim_touched_for(&engines->linked, now, address, bytes, writes);
+    if (linked > ns) ns = linked;
     if (!ns) return BT_OK;
     return bti_fail(BT_INTERNAL,
                     "%s on %s touches %" PRIu64 " bytes at %#" PRIx64 ", which launched work uses for %" PRIu64
@@ -119,7 +139,8 @@ uint64_t bti_sim_complete(bti_sim_engines *engines) {
 
 uint64_t bti_sim_idle(bti_sim_engines *engines) {
     bti_lock_take(&engines_lock);
-    uint64_t end = later_of(engines->compute_free, later_of(engines->up_free, engines->down_free));
+    uint64_t end =
+        later_of(later_of(engines->compute_free, engines->link_free), later_of(engines->up_free, engines->down_free));
     bti_lock_give(&engines_lock);
     return end;
 }

@@ -1,17 +1,18 @@
 /* What simulated devices take. Without a model transfers take what the flags sim_bandwidth and sim_latency_us say, of the wall's time, and all else is done when the
- * call returns. With one the time is virtual (base/clock.h): a device has an engine that computes, one for copies to it and one for copies from it, and each begins
+ * call returns. With one the time is virtual (base/clock.h): a device has an engine that computes, one for copies to it, one for copies from it and one for reductions over its links, and each begins
  * its next work when it is free, and not before the host has asked for it. Results are there at once; that they may be read is known
  * when the host's time has reached the end of the work. Calls of the host take a fixed time. */
 #ifndef BTI_DRIVERS_SIM_SIM_TIME_H
 #define BTI_DRIVERS_SIM_SIM_TIME_H
 
+#include "drivers/driver.h"
 #include "drivers/sim/sim_estimate.h"
 #include "drivers/sim/sim_touched.h"
 
 typedef struct bti_sim_engines {
-    bti_sim_model model;                       /* without a description: there is none, and no time to keep */
-    uint64_t compute_free, up_free, down_free; /* from when on they are, of bti_clock_ns */
-    bti_sim_touched touched;                   /* by the engine that computes */
+    bti_sim_model model; /* without a description: there is none, and no time to keep */
+    uint64_t compute_free, up_free, down_free, link_free; /* from when on they are, of bti_clock_ns */
+    bti_sim_touched touched, linked;                      /* by the engine that computes; by that of the links */
 } bti_sim_engines;
 
 static inline bool bti_sim_has_clock(const bti_sim_engines *engines) { return *engines->model.description; }
@@ -24,12 +25,15 @@ void bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *demands,
 /* The host waits for the end. */
 void bti_sim_took_transfer(bti_sim_engines *engines, bool up, size_t bytes);
 void bti_sim_took_peer_copy(bti_sim_engines *to, bti_sim_engines *from, size_t bytes);
-/* A fold of all by a ring: each hands parts on to the next. It comes after what was launched before on any of them. */
-void bti_sim_took_fold(bti_sim_engines *const *all, int count, size_t bytes);
+/* A reduction over all by a ring, after these events of each: each hands parts on to the next. */
+void bti_sim_took_reduction(bti_sim_engines *const *all, int count, size_t bytes, const bti_event *after,
+                            bti_reduction_end *ends);
 
-/* Work that is launched next, or goes on, uses these bytes. And whether the host may read them, or with `writes` write them: INTERNAL while such work is not
+/* Work that is launched next, or goes on, uses these bytes: INTERNAL where a reduction uses them that it does not come after. And whether the host may read them, or with `writes` write them: INTERNAL while such work is not
  * complete. `what`: the call, on that device, for messages. */
-void bti_sim_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written);
+bt_status bti_sim_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written);
+/* A reduction that ends then uses these bytes. */
+void bti_sim_link_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written, uint64_t end_ns);
 bt_status bti_sim_may_use(bti_sim_engines *engines, const char *what, const char *device, uint64_t address,
                           uint64_t bytes, bool writes);
 

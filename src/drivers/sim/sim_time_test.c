@@ -22,7 +22,7 @@ extern const bti_driver bti_driver_timed;
 
 enum { BYTES = 6400000 }; /* 100 us of 64 GB/s */
 static void *card[2];
-static uint64_t memory[2][2];
+static uint64_t memory[2][3];
 static char *host;
 
 static int open_two(void **state) {
@@ -37,8 +37,8 @@ static int open_two(void **state) {
     bti_clock_set_virtual(true);
     host = calloc(1, BYTES);
     for (int i = 0; i < 2; i++) {
-        if (CARD->open(BT_GPU * BTI_SIM_MAX + i, NULL, &card[i]) != BT_OK) return -1;
-        for (int k = 0; k < 2; k++)
+        if (CARD->open(BT_GPU * BTI_SIM_MAX + i, &(bti_allocator){.device = i}, &card[i]) != BT_OK) return -1;
+        for (int k = 0; k < 3; k++)
             if (CARD->alloc(card[i], BYTES, &memory[i][k]) != BT_OK) return -1;
     }
     return 0;
@@ -136,26 +136,39 @@ static void who_reads_too_early_is_caught(void **state) {
     OK(CARD->download(card[0], host, memory[0][1], 4));
 }
 
-/* A ring of two: a half there, a half back; after what was launched on either. */
-static void folds_come_after_launches(void **state) {
+/* A ring of two: a half there, a half back; after the events of both, and beside what is launched meanwhile. */
+static void reductions_run_beside_launches(void **state) {
     (void)state;
+    bti_event after[2];
+    bti_reduction_end ends[2];
+    const uint64_t addresses[] = {memory[0][1], memory[1][1]};
+    const size_t elements = BYTES / 4;
     negate(card[1], memory[1][0], memory[1][1], BYTES / 4);
-    uint64_t before = CARD->complete_at(card[1]);
-    assert_true(CARD->complete_at(card[0]) < before);
-    OK(CARD->all_reduce(card, 2, (uint64_t[]){memory[0][1], memory[1][1]}, BT_F32, BTI_OP_sum, BYTES / 4));
+    for (int i = 0; i < 2; i++) OK(CARD->record(card[i], &after[i]));
+    uint64_t begin = CARD->complete_at(card[1]);
+    assert_true(CARD->complete_at(card[0]) < begin);
+    negate(card[1], memory[1][0], memory[1][2], BYTES / 4);
+    uint64_t computed = CARD->complete_at(card[1]);
+    if (begin < bti_clock_ns()) begin = bti_clock_ns();
+    OK(CARD->all_reduce(card, 2, &(bti_reduction){BT_F32, BTI_OP_sum, 1, &elements, addresses, addresses}, after,
+                        ends));
+    assert_int_equal(CARD->complete_at(card[1]), computed);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(CARD->complete_at(card[i]) - before, 2 * (3000 + 8000));
+        assert_int_equal(ends[i].begin_ns, begin);
+        assert_int_equal(ends[i].end_ns - begin, 2 * (3000 + 8000));
         assert_int_equal(CARD->download(card[i], host, memory[i][1], 4), BT_INTERNAL);
+        assert_int_equal(CARD->fill(card[i], memory[i][1], 0, 4), BT_INTERNAL); /* it would run before the end */
     }
     for (int i = 0; i < 2; i++) {
-        OK(CARD->sync(card[i]));
+        OK(CARD->wait(card[i], ends[i].event));
         OK(CARD->download(card[i], host, memory[i][1], 4));
+        OK(CARD->fill(card[i], memory[i][1], 0, 4));
     }
 }
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_two, close_two)
     const struct CMUnitTest tests[] = {TEST(the_host_waits_for_transfers), TEST(launches_run_beside_the_host),
-                                       TEST(who_reads_too_early_is_caught), TEST(folds_come_after_launches)};
+                                       TEST(who_reads_too_early_is_caught), TEST(reductions_run_beside_launches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

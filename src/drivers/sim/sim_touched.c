@@ -26,10 +26,10 @@ static void forget_complete(bti_sim_touched *touched, uint64_t now) {
 
 enum { FORGET_FROM = 256 }; /* ranges, so that a launch seldom moves them */
 
-void bti_sim_touches(bti_sim_touched *touched, uint64_t address, uint64_t bytes, bool written) {
+void bti_sim_touches(bti_sim_touched *touched, uint64_t address, uint64_t bytes, bool written, uint64_t end_ns) {
     bti_lock_take(&touched->lock);
     if (touched->ranges.count % FORGET_FROM == FORGET_FROM - 1) forget_complete(touched, bti_clock_ns());
-    (void)bti_vec_push(&touched->ranges, ((bti_sim_range){address, bytes, 0, written}));
+    (void)bti_vec_push(&touched->ranges, ((bti_sim_range){address, bytes, end_ns, written}));
     bti_lock_give(&touched->lock);
 }
 
@@ -40,15 +40,15 @@ void bti_sim_touched_until(bti_sim_touched *touched, uint64_t end_ns) {
     bti_lock_give(&touched->lock);
 }
 
-uint64_t bti_sim_touched_for(bti_sim_touched *touched, uint64_t address, uint64_t bytes, bool writes) {
-    uint64_t now = bti_clock_ns(), until = now;
+uint64_t bti_sim_touched_for(bti_sim_touched *touched, uint64_t from, uint64_t address, uint64_t bytes, bool writes) {
+    uint64_t until = from;
     bti_lock_take(&touched->lock);
-    forget_complete(touched, now);
+    forget_complete(touched, bti_clock_ns());
     for (size_t i = 0; i < touched->ranges.count; i++) {
         const bti_sim_range *r = &touched->ranges.items[i];
         bool meet = r->address < address + bytes && address < r->address + r->bytes;
         if (meet && (writes || r->written) && r->end_ns > until) until = r->end_ns;
     }
     bti_lock_give(&touched->lock);
-    return until - now;
+    return until - from;
 }

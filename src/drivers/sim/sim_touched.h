@@ -19,10 +19,11 @@ typedef struct bti_sim_touched {
 void bti_sim_touched_init(bti_sim_touched *touched);
 void bti_sim_touched_free(bti_sim_touched *touched);
 
-/* The launch that goes on touches these bytes; and it, with all that it touches, is complete at that time. What finds no room is not looked for. */
-void bti_sim_touches(bti_sim_touched *touched, uint64_t address, uint64_t bytes, bool written);
+/* Work that is complete at that time touches these bytes; end_ns 0: the launch that goes on, which, with all that it touches, is complete when
+ * touched_until tells. What finds no room is not looked for. */
+void bti_sim_touches(bti_sim_touched *touched, uint64_t address, uint64_t bytes, bool written, uint64_t end_ns);
 void bti_sim_touched_until(bti_sim_touched *touched, uint64_t end_ns);
-/* How long work that is not complete yet goes on to write these bytes, or with `writes` to use them; in ns from now on, 0: there is none. */
-uint64_t bti_sim_touched_for(bti_sim_touched *touched, uint64_t address, uint64_t bytes, bool writes);
+/* How long after `from` (now or later) work goes on to write these bytes, or with `writes` to use them, in ns; 0: it does not. */
+uint64_t bti_sim_touched_for(bti_sim_touched *touched, uint64_t from, uint64_t address, uint64_t bytes, bool writes);
 
 #endif

@@ -1,7 +1,7 @@
 // Where everything lies on the canvas, in CSS pixels, and what lies at a point.
 
 const GUTTER = 168, RULER = 30, GAP = 12;
-const ROW_HEIGHT = {queue: 25, copies: 15, thread: 20}, MEMORY_HEIGHT = 40, PADDING = 3;
+const ROW_HEIGHT = {queue: 25, collectives: 15, copies: 15, thread: 20}, MEMORY_HEIGHT = 40, PADDING = 3;
 
 // Gives lanes and bars their y; returns the height of the whole.
 function layOut(trace) {

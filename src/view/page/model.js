@@ -1,6 +1,6 @@
 // From the trace's JSON to groups (the host, each device) of lanes of bars.
 //   bar    {start, end, kind, name, args, key, group, other}   kind: kernel copy arrival plan prepare submit wait first
-//   lane   {kind, name, rows: [[bar]], points}                 kind: thread queue copies memory; bars of a row do not overlap
+//   lane   {kind, name, rows: [[bar]], points}                 kind: thread queue collectives copies memory; bars of a row do not overlap
 //   group  {name, device, lanes, busy, peak, kernels, sent, received}
 
 function readTrace(json) {
@@ -26,6 +26,8 @@ function readTrace(json) {
   return trace;
 }
 
+const LANES = {kernel: "queue", collective: "collectives"}; // of a device; else its copies
+
 function addBar(trace, group, event) {
   const kind = event.cat === "host" ? event.name : event.cat, args = event.args;
   const name = kind === "first" ? event.name + " " + args.of : kind === "wait" ? "wait for " + args.of : event.name;
@@ -33,7 +35,7 @@ function addBar(trace, group, event) {
   if (kind === "kernel") addKernel(trace, group, bar);
   if (kind === "first") trace.first.push(bar);
   if (kind === "copy" && group.device) group.busy += event.dur;
-  const lane = group.device ? (kind === "kernel" ? "queue" : "copies") : event.tid;
+  const lane = group.device ? LANES[kind] || "copies" : event.tid;
   if (!group.bars.has(lane)) group.bars.set(lane, []);
   group.bars.get(lane).push(bar);
   trace.bars.push(bar);
@@ -59,7 +61,7 @@ function addPoint(memory, event) {
 }
 
 function addLanes(group, names, points) {
-  const order = group.device ? ["queue", "copies"] : [...group.bars.keys()].sort((a, b) => a - b);
+  const order = group.device ? ["queue", "collectives", "copies"] : [...group.bars.keys()].sort((a, b) => a - b);
   for (const id of order) {
     const bars = group.bars.get(id) || [];
     if (!bars.length && id !== "queue") continue;

@@ -81,6 +81,7 @@ static void an_event_covers_what_came_before_it(void **state) {
 
 static void the_host_orders_streams(void **state) {
     (void)state;
+    setenv("BERTH_FAKE_PROGRESS", "on", 1);
     for (int seed = 0; seed < SEEDS; seed++) {
         begin(seed);
         CU(launch(add, a, x, y, COUNT));
@@ -97,6 +98,14 @@ static void the_host_orders_streams(void **state) {
         expect_sums(3);
         end(NULL, NULL);
     }
+    unsetenv("BERTH_FAKE_PROGRESS");
+    begin(0);
+    CU(launch(add, a, x, y, COUNT));
+    CU(cu.cuEventRecord(event, a));
+    for (int i = 0; i < 1000; i++) assert_int_equal(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY);
+    CU(cu.cuEventSynchronize(event));
+    CU(cu.cuEventQuery(event));
+    end(NULL, NULL);
 }
 
 static void peers_need_order_too(void **state) {

@@ -1,0 +1,76 @@
+/* Functions whose plans are kept: what a call gives may not depend on the calls before it, nor on where its arguments lie. */
+#include <stdlib.h>
+
+#include "random_programs/program.h"
+
+typedef struct pure {
+    leaves given;
+    int count;
+    bt_array *results[MOST_INSTRUCTIONS];
+    bool exact[MOST_INSTRUCTIONS];
+} pure;
+
+/* The same elements behind `offset` others, in the middle of a longer array. */
+static bt_array *moved(bt_array *leaf, int64_t offset) {
+    bt_shape shape = {.rank = bt_rank(leaf)};
+    for (int i = 0; i < shape.rank; i++) shape.size[i] = bt_size(leaf, i);
+    int64_t count = bt_count(leaf), low[1] = {offset}, high[1] = {3};
+    bt_array *longer = bt_pad(bt_reshape(leaf, -1), low, high, 1);
+    (void)!bt_eval(longer);
+    return bt_reshape_to(bt_slice_axis(longer, 0, offset, offset + count, 1), shape);
+}
+
+/* Other numbers of the same shape and dtype. */
+static bt_array *other_numbers(bt_array *leaf) {
+    return bt_dtype_of(leaf) == BT_BOOL ? bt_logical_not(leaf) : bt_cast(bt_add(leaf, bt_num(1)), bt_dtype_of(leaf));
+}
+
+static const char *call_and_compare(bt_function *f, bt_array *const *arguments, const pure *p, const outcomes *wanted) {
+    bt_array *results[MOST_INSTRUCTIONS];
+    outcomes out;
+    if (bt_call(f, arguments, p->given.count, results, p->count) != BT_OK) return "a call failed";
+    keep_results(results, p->exact, p->count, &out);
+    const char *what = wanted ? differ(wanted, &out, true) : NULL;
+    free_outcomes(&out);
+    return what;
+}
+
+static const char *call_all_ways(uint64_t seed, const pure *p, const outcomes *wanted, const outcomes *shared) {
+    bt_array *arguments[MOST_INSTRUCTIONS];
+    int count = p->given.count;
+    bt_function *f = bt_function_new(p->given.input, count, p->results, p->count, NULL, 0);
+    const char *what = NULL;
+    for (int round = 0; round < 2 && !what; round++) {
+        what = call_and_compare(f, p->given.leaf, p, wanted);
+        for (int i = 0; i < count; i++) arguments[i] = other_numbers(p->given.leaf[i]);
+        if (!what) what = call_and_compare(f, arguments, p, NULL);
+        for (int i = 0; i < count; i++) arguments[i] = moved(p->given.leaf[i], 1 + (int64_t)(seed + (uint64_t)i) % 64);
+        if (!what) what = call_and_compare(f, arguments, p, wanted);
+        for (int i = 0; i < count; i++) arguments[i] = p->given.leaf[p->given.alike[i]];
+        if (!what) what = call_and_compare(f, arguments, p, shared);
+    }
+    return what;
+}
+
+const char *check_calls(uint64_t seed) {
+    const char *what = NULL;
+    BT_SCOPE {
+        pure *eager = calloc(1, sizeof *eager), *inputs = calloc(1, sizeof *inputs), *alike = calloc(1, sizeof *alike);
+        outcomes *wanted = calloc(2, sizeof *wanted);
+        inputs->given.how = LEAVES_ARE_INPUTS;
+        alike->given.how = LEAVES_ARE_SHARED;
+        pure *all[] = {eager, inputs, alike};
+        for (int i = 0; i < 3; i++) all[i]->count = record_pure(seed, &all[i]->given, all[i]->results, all[i]->exact);
+        keep_results(eager->results, eager->exact, eager->count, &wanted[0]);
+        keep_results(alike->results, alike->exact, alike->count, &wanted[1]);
+        if (eager->count != inputs->count || eager->count != alike->count)
+            what = "the function has other values";
+        else if (eager->count)
+            what = call_all_ways(seed, inputs, &wanted[0], &wanted[1]);
+        for (int i = 0; i < 2; i++) free_outcomes(&wanted[i]);
+        free(wanted);
+        for (int i = 0; i < 3; i++) free(all[i]);
+    }
+    bt_error_clear();
+    return what;
+}
