@@ -153,13 +153,13 @@ static bti_look look_at(queue *q, bool watched) {
     bti_look found = BTI_LOOK_NOTHING;
     bool by_thread = watched;
     while (q->in_flight_count) {
+        if (!may_settle(q)) break; /* the entry may be freed at any time by the thread that settles it */
         const bti_queue_entry *entry = q->in_flight[q->first];
         if (!entry->poll || (watched && !entry->watched)) return found;
-        if (!may_settle(q) || !settle_first(q, by_thread, true))
-            return found == BTI_LOOK_CHANGED ? BTI_LOOK_CHANGED : BTI_LOOK_PENDING;
+        if (!settle_first(q, by_thread, true)) break;
         found = BTI_LOOK_CHANGED;
     }
-    return found;
+    return q->in_flight_count && found == BTI_LOOK_NOTHING ? BTI_LOOK_PENDING : found;
 }
 
 /* What the poller does. */
