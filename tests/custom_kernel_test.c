@@ -1,3 +1,4 @@
+// labels: threads
 // timeout: 300
 /* Kernels of the program's: on the devices of BERTH_TEST_DEVICES ("cuda-emulated"), else on the CPU and a simulated GPU, whose host calls the C function,
  * and on OpenCL's where there is one. */

@@ -1,3 +1,4 @@
+// labels: threads
 // timeout: 1800
 /* Random programs in every way that this library can run them: the interpreter says what is right, the others must be near it and
  * equal to one another bit for bit. A program for which that fails is cut down to what still fails, and printed. */
