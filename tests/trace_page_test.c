@@ -96,7 +96,8 @@ enum { PROCESSES = 80, THREADS = 64 };
 
 static void compare_counts(json_t *events, json_t *said) {
     int bars = 0, copies = 0, points = 0, groups = 0, lanes = 0, first = 0;
-    bool queues[PROCESSES] = {0}, copied[PROCESSES] = {0}, memory[PROCESSES] = {0}, threads[THREADS] = {0};
+    bool queues[PROCESSES] = {0}, reduced[PROCESSES] = {0}, copied[PROCESSES] = {0}, memory[PROCESSES] = {0},
+         threads[THREADS] = {0};
     for (size_t i = 0; i < json_array_size(events); i++) {
         json_t *event = json_array_get(events, i);
         const char *phase = text_of(event, "ph"), *category = text_of(event, "cat");
@@ -111,9 +112,12 @@ static void compare_counts(json_t *events, json_t *said) {
         copies += !strcmp(category, "copy");
         first += !strcmp(category, "first");
         if (!process) threads[lane % THREADS] = true;
-        if (process && strcmp(category, "kernel")) copied[process] = true;
+        if (process && !strcmp(category, "collective"))
+            reduced[process] = true;
+        else if (process && strcmp(category, "kernel"))
+            copied[process] = true;
     }
-    for (int i = 0; i < PROCESSES; i++) lanes += queues[i] + copied[i] + memory[i];
+    for (int i = 0; i < PROCESSES; i++) lanes += queues[i] + reduced[i] + copied[i] + memory[i];
     for (int i = 0; i < THREADS; i++) lanes += threads[i];
     assert_int_equal(number_of(said, "bars"), bars);
     assert_int_equal(number_of(said, "copies"), copies);
@@ -128,16 +132,6 @@ static void compare_counts(json_t *events, json_t *said) {
 
 /* --- what hovering says --------------------------------------------------------------------------------------------- */
 
-static json_t *find(json_t *events, double start, const char *kind) {
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        json_t *event = json_array_get(events, i);
-        const char *category = text_of(event, "cat"),
-                   *own = strcmp(category, "host") ? category : text_of(event, "name");
-        if (*text_of(event, "ph") == 'X' && number_of(event, "ts") == start && !strcmp(own, kind)) return event;
-    }
-    return NULL;
-}
-
 /* The microseconds in "took4.25 µs". */
 static double time_after(const char *text, const char *word) {
     const char *at = strstr(text, word);
@@ -150,13 +144,28 @@ static double time_after(const char *text, const char *word) {
                                                : 1);
 }
 
+/* Parts of a collective begin together: the one that took as long. */
+static json_t *find(json_t *events, double start, const char *kind, double took) {
+    json_t *found = NULL;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        json_t *event = json_array_get(events, i);
+        const char *category = text_of(event, "cat"),
+                   *own = strcmp(category, "host") ? category : text_of(event, "name");
+        if (*text_of(event, "ph") == 'X' && number_of(event, "ts") == start && !strcmp(own, kind) &&
+            (!found || fabs(number_of(event, "dur") - took) < fabs(number_of(found, "dur") - took)))
+            found = event;
+    }
+    return found;
+}
+
 static void assert_holds(const char *text, const char *word) {
     if (!strstr(text, word)) fail_msg("no \"%s\" in: %s", word, text);
 }
 
 static void compare_hover(json_t *events, json_t *hover) {
     const char *text = text_of(hover, "text"), *kind = text_of(hover, "kind");
-    json_t *event = find(events, number_of(hover, "start"), kind), *arguments = json_object_get(event, "args");
+    json_t *event = find(events, number_of(hover, "start"), kind, time_after(text, "took")),
+           *arguments = json_object_get(event, "args");
     assert_non_null(event);
     if (!json_is_true(json_object_get(hover, "found"))) fail_msg("pointed at a %s, found: %s", kind, text);
     double took = number_of(event, "dur");
