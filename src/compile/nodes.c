@@ -1,9 +1,19 @@
 /* The value of one node: a step of one operation, or a view of what a step leaves; numbered, simplified, copied between devices as needed. */
 #include "compile/fuser.h"
 
+/* It was left out since it is made of a constant that was not computed; another thread, which has claimed the constant, has computed it meanwhile. */
+static int32_t plan_late(bti_planner *planner, bti_node *node) {
+    const bti_node *now = planner->now;
+    int32_t value = bti_plan_node(planner, node);
+    bti_note_planned(planner, node, value);
+    planner->now = now;
+    return value;
+}
+
 int32_t bti_value_of(bti_planner *planner, bti_node *node) {
     int32_t value = bti_planned(planner, node);
     if (value >= 0) return value;
+    if (bti_is_in_order(planner, node)) return plan_late(planner, node);
     value =
         bti_add_value(planner, node, node->device, -1, (bt_dtype)node->dtype, node->rank, node->shape, &node->layout);
     if (!planner->failed) {

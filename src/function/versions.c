@@ -202,7 +202,11 @@ static bti_gate *too_far_ahead(bt_shared *const *shared, const int *replicas, in
     }
     bool far = longest && longest->versions.count > STEPS_AHEAD;
     for (int i = 0; i < count && longest && !far; i++) far = bytes[shared[i]->replicas[replicas[i]].device] > most;
-    return far ? bti_gate_retain(&longest->versions.items[1].step->gate) : NULL;
+    for (size_t v = 1; far && v < longest->versions.count; v++) { /* failed ones are dropped with the next good one */
+        bti_gate *gate = &longest->versions.items[v].step->gate;
+        if (atomic_load(&gate->outcome) == BTI_UNKNOWN) return bti_gate_retain(gate);
+    }
+    return NULL;
 }
 
 static void settle_each(bt_shared *const *shared, const int *replicas, int count) {
