@@ -266,6 +266,7 @@ bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *
     void *states[BTI_MAX_DEVICES];
     const bti_driver *driver;
     BTI_TRY(find_reducer(ids, count, states, &driver));
+    for (int i = 0; i < count; i++) ends[i] = (bti_reduction_end){0};
     return driver->all_reduce(states, count, what, after, ends);
 }
 

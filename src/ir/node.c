@@ -181,9 +181,9 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
         if (bti_dtype_is_float(types[i].dtype)) dtype = BT_F32;
     bti_tuple *tuple = bti_calloc(1, sizeof *tuple);
     if (!tuple) return NULL;
-    bti_node *node = (tuple->types = copy_types(result_count, types))
-                         ? bti_node_new(op, dtype, 0, NULL, input_count, inputs, attr)
-                         : NULL;
+    bti_type *own = copy_types(result_count, types);
+    atomic_init(&tuple->types, own);
+    bti_node *node = own ? bti_node_new(op, dtype, 0, NULL, input_count, inputs, attr) : NULL;
     if (!node) {
         free_tuple(tuple);
         return NULL;
