@@ -96,7 +96,6 @@ static inline uint64_t bti_device_trace_begin(int id) { return bti_trace_on() ? 
 uint64_t bti_device_trace_end(int id);
 bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);
-bt_status bti_device_wait(int id, bti_event event);
 /* Launches recorded once and run again, as in drivers/driver.h; for devices that can. */
 bool bti_device_records(int id);
 bt_status bti_device_graph_begin(int id);
@@ -108,7 +107,7 @@ void bti_device_graph_free(int id, void *graph); /* NULL is fine */
 bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, bti_op op);
 bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *what, const bti_event *after,
                                 bti_reduction_end *ends);
-/* Records an event and waits for it: everything launched so far on the device is done. */
+/* Records an event and waits for it: everything launched so far on the device is done. Waits for events of before: late.h. */
 bt_status bti_device_finish(int id);
 /* What plans for it are made by; it need not be open. */
 const bti_target_facts *bti_device_target(int id);

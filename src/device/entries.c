@@ -4,6 +4,7 @@
 #include "base/flags.h"
 #include "base/libraries.h"
 #include "base/trace.h"
+#include "device/late.h"
 #include "device/memory.h"
 #include "device/pool.h"
 #include "device/program.h"
@@ -53,7 +54,8 @@ void bti_device_set_opened(void (*opened)(int device)) { atomic_store(&opened_ho
 bt_status bti_device_open(int id) {
     BTI_TRY(bti_device_check_fork());
     bt_device *device = bti_registry_at(id);
-    if (device && atomic_load_explicit(&device->opened, memory_order_acquire)) return BT_OK;
+    if (device && atomic_load_explicit(&device->opened, memory_order_acquire))
+        return bti_device_is_late(id) ? bti_device_check_late(id) : BT_OK;
     BTI_TRY(bti_registry_check(0));
     device = bti_registry_at(id);
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "there is no device number %d", id);
@@ -213,10 +215,6 @@ bt_status bti_device_query(int id, bti_event event, bool *done) {
     return bti_registry_at(id)->driver->query(bti_registry_at(id)->state, event, done);
 }
 
-bt_status bti_device_wait(int id, bti_event event) {
-    return bti_registry_at(id)->driver->wait(bti_registry_at(id)->state, event);
-}
-
 bool bti_device_records(int id) { return bti_registry_at(id)->driver->graph_begin != NULL; }
 
 bt_status bti_device_graph_begin(int id) {
@@ -268,10 +266,4 @@ bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *
     BTI_TRY(find_reducer(ids, count, states, &driver));
     for (int i = 0; i < count; i++) ends[i] = (bti_reduction_end){0};
     return driver->all_reduce(states, count, what, after, ends);
-}
-
-bt_status bti_device_finish(int id) {
-    bti_event event;
-    BTI_TRY(bti_device_record(id, &event));
-    return bti_device_wait(id, event);
 }

@@ -8,6 +8,7 @@
 #include "base/flags.h"
 #include "base/flagtext.h"
 #include "base/sized.h"
+#include "device/late.h"
 #include "device/memory.h"
 #include "device/pool.h"
 
@@ -126,7 +127,9 @@ bt_status bti_memory_open(bt_device *device) {
 static bt_status lend(bt_device *device, size_t bytes, bti_block **block) {
     uint64_t (*hook)(int) = atomic_load(&issued_hook), issued = hook ? hook(device->id) : 0;
     bt_status status = bti_pool_take(device->pool, bytes, issued, BTI_LAUNCHED_ONLY, block);
-    if (status != BT_RESOURCE_EXHAUSTED || device->driver->sync(device->state) != BT_OK) return status;
+    if (status != BT_RESOURCE_EXHAUSTED) return status;
+    if (bti_device_limit_ns() && bti_device_finish(device->id) != BT_OK) return status; /* sync knows no limit */
+    if (device->driver->sync(device->state) != BT_OK) return status;
     bti_pool_release(device->pool, issued); /* it is complete now */
     return bti_pool_take(device->pool, bytes, issued, BTI_LAUNCHED_ONLY, block);
 }
@@ -222,7 +225,7 @@ void bti_block_free(bti_block *block, uint64_t busy_until) {
 
 size_t bti_pool_trim(int id, uint64_t completed) {
     bt_device *device = bti_registry_at(id);
-    if (!device || !atomic_load(&device->opened)) return 0;
+    if (!device || !atomic_load(&device->opened) || bti_device_is_late(id)) return 0;
     if (device->driver->trim) device->driver->trim(device->state);
     return bti_pool_release(device->pool, completed);
 }

@@ -27,6 +27,12 @@ struct bt_device {
     size_t limit, preallocate;
     atomic_llong live_arrays;
     atomic_size_t lent; /* bytes that the driver has borrowed */
+
+    atomic_bool is_late; /* written under late.c's lock, as is what follows */
+    bti_error *late;     /* why; NULL: it is not */
+    bool late_recorded;  /* the next one is an event, after everything that was launched before the device was late */
+    bti_event late_after;
+    struct bti_held *held, *came; /* came: the work is complete, and release was not called yet */
 };
 
 /* Bit k: kind k. */

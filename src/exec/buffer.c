@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "base/recycle.h"
 #include "base/trace.h"
+#include "device/late.h"
 #include "device/table.h"
 #include "exec/queue.h"
 
@@ -136,6 +137,7 @@ void bti_exec_settle(void) {
 
 static void empty_and_trim(int device) {
     uint64_t completed = drain(device);
+    (void)bti_devices_release_held(true);
     if (!bti_reserve_observer_now()) bti_exec_settle(); /* an observer's lock comes after those that this takes */
     bti_pool_trim(device, completed);
 }

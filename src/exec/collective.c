@@ -105,12 +105,24 @@ static void arrive(const part *p) {
 
 /* --- joining ---------------------------------------------------------------------------------------------------------- */
 
-/* What is launched on the device from now on comes after the collective. */
+/* A member that is late keeps the others waiting. They are late then too: when it comes, the operation goes on in their memory. */
+static bt_status wait_for_end(const part *p, int m) {
+    int device = p->devices[m].device;
+    bti_event end = p->members[m].end.event;
+    bool gave_up;
+    for (int i = 0; i < p->plan->group; i++) bti_device_share_lateness(device, end, p->devices[i].device);
+    return bti_device_wait_since(device, end, 0, NULL, &gave_up);
+}
+
+/* What is launched on the device from now on comes after the collective. With a limit of waits, work of the others that comes before it is waited for first: the device that is
+ * late with it is the one to be named. */
 static void come_after(const part *p) {
     for (int m = 0; m < p->plan->group; m++)
-        if (m != p->own) bti_run_queue_issue(p->devices[m].device, p->members[m].number);
-    if (p->collective->started)
-        (void)!bti_device_wait(p->devices[p->own].device, p->members[p->own].end.event); /* judge finds errors */
+        if (m != p->own && bti_device_limit_ns())
+            bti_run_queue_wait(p->devices[m].device, p->members[m].number);
+        else if (m != p->own)
+            bti_run_queue_issue(p->devices[m].device, p->members[m].number);
+    if (p->collective->started) (void)!wait_for_end(p, p->own); /* judge finds errors */
     fail_outputs(p);
 }
 
@@ -119,7 +131,7 @@ static void find_verdict(const part *p) {
         if (m != p->own) bti_run_queue_wait(p->devices[m].device, p->members[m].number);
     check_inputs(p);
     for (int m = 0; m < p->plan->group && p->collective->started; m++) {
-        bt_status status = bti_device_wait(p->devices[m].device, p->members[m].end.event);
+        bt_status status = wait_for_end(p, m);
         if (status != BT_OK) fail_by_last(p, status);
     }
 }
@@ -160,6 +172,11 @@ void bti_collective_settle(bti_run_task *task) {
     part p = part_of(task);
     do_there(&p, judge);
     fail_outputs(&p);
+    bti_event end = p.members[p.own].end.event;
+    bool done = true;
+    if (!p.collective->started || !bti_device_is_late(task->plan->device)) return;
+    task->unfinished = bti_device_query(task->plan->device, end, &done) == BT_OK && !done;
+    task->held = (bti_held){.has_event = true, .event = end};
 }
 
 bool bti_collective_poll(const bti_run_task *task) {
@@ -170,5 +187,5 @@ bool bti_collective_poll(const bti_run_task *task) {
         done = m == p.own || bti_run_queue_completed(p.devices[m].device) >= p.members[m].number;
         if (done && p.collective->started) (void)!bti_device_query(p.devices[m].device, p.members[m].end.event, &done);
     }
-    return done;
+    return done || bti_device_is_overdue(task->plan->device, task->entry.since_ns);
 }

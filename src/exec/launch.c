@@ -2,7 +2,7 @@
  * later it is settled. A kernel goes from here to the driver. */
 #include "exec/launch.h"
 
-#include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -71,10 +71,19 @@ static bt_status fill_outputs(const bti_run *run, size_t s) {
     return BT_OK;
 }
 
+/* Whether the device is late; the outputs fail for that reason. */
+static bool device_is_late(bti_run *run, const bti_step *step) {
+    if (!bti_device_is_late(step->device) || bti_device_check_late(step->device) == BT_OK) return false;
+    bti_error *error = bti_error_last();
+    fail_outputs(run, step, error);
+    bti_error_release(error);
+    return true;
+}
+
 static void run_step(bti_run *run, size_t s) {
     const bti_step *step = &run->prepared->plan.steps.items[s];
     const bti_ready_step *ready = &run->prepared->steps[s];
-    if (inputs_failed(run, step)) return;
+    if (inputs_failed(run, step) || device_is_late(run, step)) return;
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(ready->asked.place);
     uint64_t start = bti_device_trace_begin(step->device);
@@ -91,29 +100,49 @@ static void run_step(bti_run *run, size_t s) {
     bti_error_release(error);
 }
 
-/* The device failed after the launches: none of the results can be trusted. */
-static void fail_steps(const bti_run_task *task, bt_status status) {
+/* The device failed after the launches: none of the results can be trusted. Of a late device all have one error, which names the operation that it is late with. */
+static void fail_steps(const bti_run_task *task, bt_status status, bool late) {
+    bti_error *cause = late ? bti_error_last() : NULL;
     for (size_t s = task->plan->first; s < task->plan->last; s++) {
-        bti_error *error = bti_error_at(task->run->prepared->steps[s].asked.place, status, "%s", bt_error_text());
+        bti_error *error = late
+                               ? bti_error_retain(cause)
+                               : bti_error_at(task->run->prepared->steps[s].asked.place, status, "%s", bt_error_text());
         fail_outputs(task->run, &task->run->prepared->plan.steps.items[s], error);
         bti_error_release(error);
     }
+    bti_error_release(cause);
 }
 
 /* Waits for the task in flight. What was launched with an input that failed meanwhile fails too. */
-static void wait_and_check(const bti_run_task *task) {
+static void wait_and_check(bti_run_task *task) {
     if (task->failed) return;
-    bt_status status = bti_device_wait(task->plan->device, task->event);
-    if (status != BT_OK) fail_steps(task, status);
+    const bti_place *first = &task->run->prepared->steps[task->plan->first].asked.place;
+    bt_status status =
+        bti_device_wait_since(task->plan->device, task->event, task->entry.since_ns, first, &task->unfinished);
+    if (status != BT_OK) fail_steps(task, status, task->unfinished);
     for (size_t s = task->plan->first; s < task->plan->last && status == BT_OK; s++)
         inputs_failed(task->run, &task->run->prepared->plan.steps.items[s]);
+}
+
+static void end_held_task(bti_held *held) {
+    bti_run_done(((bti_run_task *)((char *)held - offsetof(bti_run_task, held)))->run);
+}
+
+/* The run of work that a late device may go on with keeps its memory. */
+static void end_task(bti_run_task *task) {
+    if (!task->unfinished) {
+        bti_run_done(task->run);
+        return;
+    }
+    task->held.release = end_held_task;
+    bti_device_hold(task->plan->device, &task->held);
 }
 
 void bti_run_task_settle(bti_queue_entry *entry) {
     bti_run_task *task = (bti_run_task *)entry;
     if (task->plan->kind == BTI_TASK_JOIN) bti_collective_settle(task);
     if (task->plan->kind == BTI_TASK_STEPS) wait_and_check(task);
-    bti_run_done(task->run);
+    end_task(task);
 }
 
 /* A hash of all addresses that its steps use. */
@@ -153,12 +182,16 @@ static bool launch_recorded(bti_run_task *task, bt_status *status) {
 /* Runs or launches its steps; whether they are complete. Work of an asynchronous device, launched just now, is not. */
 static bool run_steps(bti_run_task *task, bool may_complete) {
     int device = task->plan->device;
-    bt_status status = BT_OK;
-    if (!launch_recorded(task, &status))
+    bool late = bti_device_is_late(device); /* then nothing is launched */
+    bt_status status = late ? bti_device_check_late(device) : BT_OK;
+    late = status != BT_OK;
+    if (!late && !launch_recorded(task, &status))
         for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task->run, s);
     if (status == BT_OK) status = bti_device_record(device, &task->event);
     task->failed = status != BT_OK;
-    if (task->failed) fail_steps(task, status);
+    task->unfinished = task->failed && !late && bti_device_is_late(device);
+    task->held = (bti_held){.has_event = !task->failed, .event = task->event};
+    if (task->failed) fail_steps(task, status, late || task->unfinished);
     if (!may_complete || (!task->failed && bti_device_is_async(device))) return false;
     wait_and_check(task);
     return true;
@@ -168,12 +201,14 @@ bool bti_run_task_poll(bti_queue_entry *entry) {
     const bti_run_task *task = (const bti_run_task *)entry;
     bool done = true;
     if (task->plan->kind != BTI_TASK_STEPS) return bti_collective_poll(task);
-    return task->failed || bti_device_query(task->plan->device, task->event, &done) != BT_OK || done;
+    if (task->failed || bti_device_query(task->plan->device, task->event, &done) != BT_OK || done) return true;
+    return bti_device_is_overdue(task->plan->device, entry->since_ns);
 }
 
 bool bti_run_task_run(bti_queue_entry *entry, bool may_complete) {
     bti_run_task *task = (bti_run_task *)entry;
     bool complete = true;
+    task->unfinished = false;
     uint32_t before = bti_trace_in_run(task->run->traced);
     switch ((bti_task_kind)task->plan->kind) {
     case BTI_TASK_STEPS: complete = run_steps(task, may_complete); break;
@@ -182,6 +217,6 @@ bool bti_run_task_run(bti_queue_entry *entry, bool may_complete) {
     case BTI_TASK_JOIN: complete = bti_collective_run(task, may_complete); break;
     }
     bti_trace_in_run(before);
-    if (complete) bti_run_done(task->run);
+    if (complete) end_task(task);
     return complete;
 }

@@ -8,7 +8,7 @@
 #include "base/guest.h"
 #include "base/recycle.h"
 #include "base/trace.h"
-#include "device/device.h"
+#include "device/late.h"
 #include "exec/poller.h"
 
 typedef struct queue {
@@ -100,6 +100,11 @@ static void tell_others(queue *q) {
     if (q->kicked && (may_run(q) || thread_settles(q))) pthread_cond_signal(&q->work);
 }
 
+/* From now on the device has nothing else to complete before the first in flight. */
+static void note_first(const queue *q) {
+    q->in_flight[q->first]->since_ns = bti_device_limit_ns() ? bti_device_now_ns((int)(q - queues)) : 0;
+}
+
 static bti_look look_at_all(void);
 
 static void run_first(queue *q, bool by_thread) {
@@ -120,6 +125,7 @@ static void run_first(queue *q, bool by_thread) {
         atomic_fetch_add(&q->completed, 1);
     else
         q->in_flight[(q->first + q->in_flight_count++) % BTI_IN_FLIGHT] = entry;
+    if (!complete && q->in_flight_count == 1) note_first(q);
     tell_others(q);
     if (complete || !watched || q->in_flight_count > 1) return;
     bti_lock_give(&q->lock);
@@ -143,6 +149,7 @@ static bool settle_first(queue *q, bool by_thread, bool poll) {
         q->first = (q->first + 1) % BTI_IN_FLIGHT;
         q->in_flight_count--;
         atomic_fetch_add(&q->completed, 1);
+        if (q->in_flight_count) note_first(q);
     }
     tell_others(q);
     return settled;
@@ -173,7 +180,7 @@ static bti_look look_at_all(void) {
         bti_lock_give(&q->lock);
         if (found > all) all = found;
     }
-    return all;
+    return bti_devices_release_held(false) && !all ? BTI_LOOK_PENDING : all;
 }
 
 uint64_t bti_run_queue_issued(int device) {

@@ -19,8 +19,9 @@ struct bti_queue_entry {
     void (*settle)(bti_queue_entry *entry);
     /* Whether the work is complete, or has failed, so that settle does not wait; never blocks. NULL: unknown until somebody waits. */
     bool (*poll)(bti_queue_entry *entry);
-    bool watched; /* the poller asks; else only bti_run_queue_poll */
-    bool alone;   /* it may wait for other queues, so it runs only after all earlier entries are settled */
+    bool watched;      /* the poller asks; else only bti_run_queue_poll */
+    bool alone;        /* it may wait for other queues, so it runs only after all earlier entries are settled */
+    uint64_t since_ns; /* of the device's time: since then it is the first in flight; 0: unknown */
     bti_queue_entry *next;
 };
 

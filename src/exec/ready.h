@@ -2,6 +2,7 @@
 #ifndef BTI_EXEC_READY_H
 #define BTI_EXEC_READY_H
 
+#include "device/late.h"
 #include "exec/exec.h"
 #include "exec/queue.h"
 #include "base/lock.h"
@@ -84,6 +85,8 @@ typedef struct bti_run_task {
     uint64_t wait_number;
     bti_event event; /* after its last launch */
     bool failed;     /* there is none, all its steps have failed */
+    bool unfinished; /* the device is late: its work may go on */
+    bti_held held;
 } bti_run_task;
 
 typedef enum bti_reduction_verdict {

@@ -200,6 +200,7 @@ void bti_exec_dispatch(bti_prepared *of, uint64_t end) {
 
 void bti_exec_throttle(void) {
     int64_t most = bti_flag_int(BTI_FLAG_ahead_bytes);
+    (void)bti_devices_release_held(true);
     for (int d = 0; d < bti_device_count(); d++) {
         uint64_t submitted = bti_run_queue_submitted(d),
                  before = atomic_load_explicit(&newest[d], memory_order_relaxed);
@@ -252,6 +253,7 @@ void bti_exec_finish(void) {
     uint64_t start = bti_trace_begin();
     bti_exec_kick();
     for (int d = 0; d < BTI_MAX_DEVICES; d++) bti_run_queue_wait(d, bti_run_queue_submitted(d));
+    (void)bti_devices_release_held(true);
     bti_exec_settle();
     bti_trace_end(BTI_TRACE_WAIT, "everything", start);
 }

@@ -4,6 +4,7 @@
 #include "array/eval.h"
 #include "base/cores.h"
 #include "base/recycle.h"
+#include "device/late.h"
 #include "exec/exec.h"
 #include "function/function.h"
 #include "function/shared.h"
@@ -31,6 +32,7 @@ bt_status bt_shutdown(void) {
     BTI_TRY(bti_device_check_fork());
     BTI_TRY(refuse_held(bti_held_elsewhere(), 0, 0)); /* best before anything is released */
     bt_synchronize();
+    BTI_TRY(bti_devices_check_late()); /* a late device may write yet: nothing can be freed */
     bti_release_thread();
     BTI_TRY(refuse_held(bt_live_arrays(), bti_shared_alive(), bti_functions_alive()));
     if (bti_buffers_alive())

@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "drivers/cuda/facts.h"
 #include "drivers/sim/sim_device.h"
+#include "drivers/sim/sim_events.h"
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
@@ -208,68 +208,6 @@ static bt_status sim_program_load(void *opened, const bti_program_source *source
     return bti_cpu_program_load(NULL, source, program);
 }
 
-/* --- events without a clock ----------------------------------------------------------------------------------------- */
-
-/* All work is done when its launch returns, but query tells so only after a wait, as a real device might. */
-static bt_status sim_record(void *opened, bti_event *event) {
-    bti_sim_device *device = opened;
-    BTI_SIM_FAULT("record");
-    event->value = atomic_fetch_add(&device->recorded, 1) + 1;
-    return BT_OK;
-}
-static bt_status sim_wait_event(void *opened, bti_event event) {
-    bti_sim_device *device = opened;
-    uint64_t before = atomic_load(&device->waited);
-    while (before < event.value && !atomic_compare_exchange_weak(&device->waited, &before, event.value)) {
-    }
-    BTI_SIM_FAULT("wait");
-    return BT_OK;
-}
-static bt_status sim_query(void *opened, bti_event event, bool *done) {
-    bti_sim_device *device = opened;
-    BTI_SIM_FAULT("query");
-    *done = event.value <= atomic_load(&device->waited);
-    return BT_OK;
-}
-static bt_status sim_sync_device(void *opened) {
-    bti_sim_device *device = opened;
-    BTI_SIM_FAULT("sync");
-    return BT_OK;
-}
-
-/* --- events of cards: the time when everything before them is complete ------------------------------------------------ */
-
-/* Recording and asking take the host so long, so that who asks again and again comes to the end. */
-enum { LOOK_NS = 200 };
-
-static bt_status timed_record(void *opened, bti_event *event) {
-    bti_sim_device *device = opened;
-    BTI_SIM_FAULT("record");
-    bti_clock_advance(LOOK_NS);
-    event->value = bti_sim_complete(&device->engines);
-    return BT_OK;
-}
-static bt_status timed_wait_event(void *opened, bti_event event) {
-    bti_sim_device *device = opened;
-    bti_clock_reach(event.value);
-    BTI_SIM_FAULT("wait");
-    return BT_OK;
-}
-static bt_status timed_query(void *opened, bti_event event, bool *done) {
-    bti_sim_device *device = opened;
-    BTI_SIM_FAULT("query");
-    bti_clock_advance(LOOK_NS);
-    *done = bti_clock_ns() >= event.value;
-    return BT_OK;
-}
-static bt_status timed_sync_device(void *opened) {
-    bti_sim_device *device = opened;
-    bti_clock_reach(bti_sim_idle(&device->engines));
-    BTI_SIM_FAULT("sync");
-    return BT_OK;
-}
-static uint64_t timed_complete_at(void *opened) { return bti_sim_complete(&((bti_sim_device *)opened)->engines); }
-
 /* --- the tables ----------------------------------------------------------------------------------------------------- */
 
 /* Its kernels run on cores, so these are a CPU's; but launches and products are a GPU's. */
@@ -285,12 +223,26 @@ static const bti_target_facts timed_facts = {BTI_CUDA_FACTS};
     .peer_copy = sim_peer_copy, .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end,             \
     .graph_run = bti_sim_graph_run, .graph_free = bti_sim_graph_free, .all_reduce = bti_sim_all_reduce
 
-const bti_driver bti_driver_sim = {
-    ENTRIES_OF_BOTH,        .name = "sim",        .target = &sim_facts,   .kinds = (1u << BT_KIND_COUNT) - 1,
-    .probe = sim_probe,     .record = sim_record, .wait = sim_wait_event, .query = sim_query,
-    .sync = sim_sync_device};
+const bti_driver bti_driver_sim = {ENTRIES_OF_BOTH,
+                                   .name = "sim",
+                                   .target = &sim_facts,
+                                   .kinds = (1u << BT_KIND_COUNT) - 1,
+                                   .probe = sim_probe,
+                                   .record = bti_sim_record,
+                                   .wait = bti_sim_wait,
+                                   .query = bti_sim_query,
+                                   .wait_until = bti_sim_wait_until,
+                                   .sync = bti_sim_sync};
 
-const bti_driver bti_driver_timed = {
-    ENTRIES_OF_BOTH,      .name = "timed",           .target = &timed_facts,          .kinds = 1u << BT_GPU,
-    .async = true,        .probe = timed_probe,      .record = timed_record,          .wait = timed_wait_event,
-    .query = timed_query, .sync = timed_sync_device, .complete_at = timed_complete_at};
+const bti_driver bti_driver_timed = {ENTRIES_OF_BOTH,
+                                     .name = "timed",
+                                     .target = &timed_facts,
+                                     .kinds = 1u << BT_GPU,
+                                     .async = true,
+                                     .probe = timed_probe,
+                                     .record = bti_timed_record,
+                                     .wait = bti_timed_wait,
+                                     .query = bti_timed_query,
+                                     .wait_until = bti_timed_wait_until,
+                                     .sync = bti_timed_sync,
+                                     .complete_at = bti_timed_complete_at};

@@ -90,9 +90,9 @@ typedef struct fault {
     bool and_after;
 } fault;
 
-static const char *const entries[] = {"open",  "alloc",        "upload", "download",  "copy",
-                                      "fill",  "program_load", "launch", "record",    "wait",
-                                      "query", "sync",         "memory", "peer_copy", "all_reduce"};
+static const char *const entries[] = {"open",         "alloc",     "upload",     "download", "copy",  "fill",
+                                      "program_load", "launch",    "record",     "wait",     "query", "sync",
+                                      "memory",       "peer_copy", "all_reduce", "hang"};
 
 BTI_STATIC_LOCK(faults_lock, sim_faults) /* of what follows */
 static fault faults[MAX_FAULTS];
@@ -129,7 +129,7 @@ static bt_status parse_fault(const char *part, size_t length, fault *out) {
     if (!out->entry)
         return refuse_fault(part, length,
                             "it takes ENTRY:NTH, the entry one of open, alloc, upload, download, copy, fill, "
-                            "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce");
+                            "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce, or hang");
     out->and_after = end > colon + 1 && end[-1] == '+';
     size_t digits = (size_t)(end - colon - 1) - out->and_after;
     if (!bti_read_int(colon + 1, digits, &out->nth) || out->nth < 1)
@@ -176,16 +176,30 @@ static bool is_due(fault *r, const char *entry, bt_kind kind, int index) {
     return r->calls == r->nth || (r->and_after && r->calls > r->nth);
 }
 
-bt_status bti_sim_fault(const char *entry, bt_kind kind, int index) {
-    if (!bti_flag_bool(BTI_FLAG_sim_fault)) return BT_OK;
+/* *call: the number of this call if it is due; else 0. */
+static bt_status find_due(const char *entry, bt_kind kind, int index, int64_t *call) {
     bt_status status = BT_OK;
+    *call = 0;
+    if (!bti_flag_bool(BTI_FLAG_sim_fault)) return BT_OK;
     bti_lock_take(&faults_lock);
     if (parsed_change != bti_flag_changes(BTI_FLAG_sim_fault) || bad_faults) status = load_faults();
-    int64_t call = 0;
     for (int i = 0; status == BT_OK && i < fault_count; i++)
-        if (is_due(&faults[i], entry, kind, index)) call = faults[i].calls;
+        if (is_due(&faults[i], entry, kind, index)) *call = faults[i].calls;
     bti_lock_give(&faults_lock);
-    if (!call) return status;
+    return status;
+}
+
+bt_status bti_sim_hang(bt_kind kind, int index, bool *hangs) {
+    int64_t call;
+    BTI_TRY(find_due("hang", kind, index, &call));
+    *hangs = call > 0;
+    return BT_OK;
+}
+
+bt_status bti_sim_fault(const char *entry, bt_kind kind, int index) {
+    int64_t call;
+    BTI_TRY(find_due(entry, kind, index, &call));
+    if (!call) return BT_OK;
     bt_status code = strcmp(entry, "alloc") ? BT_INTERNAL : BT_RESOURCE_EXHAUSTED;
     return bti_fail(code, "injected fault: call %" PRId64 " of %s on %s:%d (flag sim_fault)", call, entry,
                     bti_kind_name(kind), index);

@@ -28,6 +28,8 @@ bool bti_sim_has_models(const bti_sim_spec *spec);
 /* Called at the start of every entry of the driver, whose name is `entry`: BT_OK, or the fault that the flag injects into this
  * call. */
 bt_status bti_sim_fault(const char *entry, bt_kind kind, int index);
+/* Called for each event of a device: whether it is one that does not come (hang:3: the third) as long as the flag has this value. */
+bt_status bti_sim_hang(bt_kind kind, int index, bool *hangs);
 /* Whether a text is a list of faults; else INVALID_ARGUMENT. */
 bt_status bti_sim_fault_check(const char *text);
 

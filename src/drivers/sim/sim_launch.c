@@ -5,6 +5,7 @@
 #include "base/cores.h"
 #include "base/flags.h"
 #include "drivers/sim/sim_device.h"
+#include "drivers/sim/sim_events.h"
 #include "reference/operand.h"
 
 /* --- addresses -------------------------------------------------------------------------------------------------------- */
@@ -224,6 +225,8 @@ static void note_uses(void *const *devices, int count, const bti_reduction *what
 bt_status bti_sim_all_reduce(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
                              bti_reduction_end *ends) {
     bti_sim_engines *engines[MOST];
+    bti_event arrived[MOST];
+    uint64_t hung = 0;
     size_t elements = 0;
     if (elementwise_op(what->op) == BTI_OP_COUNT || what->dtype == BT_BOOL)
         return bti_fail(BT_UNIMPLEMENTED, "simulated devices do not fold %s by %s", bt_dtype_name(what->dtype),
@@ -233,15 +236,19 @@ bt_status bti_sim_all_reduce(void *const *devices, int count, const bti_reductio
         bti_sim_device *device = devices[i];
         BTI_SIM_FAULT("all_reduce");
         engines[i] = &device->engines;
+        if (bti_sim_event_hangs(after[i])) hung = BTI_SIM_HUNG;
+        arrived[i].value = after[i].value & ~BTI_SIM_HUNG;
     }
     for (size_t a = 0; a < what->array_count; a++) {
         BTI_TRY(reduce_array(devices, count, what, a));
         elements += what->elements[a];
     }
-    bti_sim_took_reduction(engines, count, elements * bt_dtype_size(what->dtype), after, ends);
+    bti_sim_took_reduction(engines, count, elements * bt_dtype_size(what->dtype), arrived, ends);
     note_uses(devices, count, what, ends);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         if (!bti_sim_has_clock(engines[i]))
             ends[i].event.value = atomic_fetch_add(&((bti_sim_device *)devices[i])->recorded, 1) + 1;
+        ends[i].event.value |= hung;
+    }
     return BT_OK;
 }

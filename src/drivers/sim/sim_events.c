@@ -1,0 +1,129 @@
+#include "drivers/sim/sim_events.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/flags.h"
+
+/* --- events that do not come ------------------------------------------------------------------------------------------ */
+
+static atomic_uint_fast64_t hung_by; /* how often the flag had been set when an event hung last */
+
+bool bti_sim_event_hangs(bti_event event) {
+    return event.value & BTI_SIM_HUNG && bti_flag_changes(BTI_FLAG_sim_fault) == atomic_load(&hung_by);
+}
+
+static uint64_t value_of(bti_event event) { return event.value & ~BTI_SIM_HUNG; }
+
+/* What comes after an event that hangs hangs too. */
+static bt_status mark(bti_sim_device *device, bti_event *event) {
+    bool hangs;
+    if (!bti_flag_bool(BTI_FLAG_sim_fault)) return BT_OK;
+    BTI_TRY(bti_sim_hang(device->kind, device->index, &hangs));
+    if (hangs) {
+        atomic_store(&hung_by, bti_flag_changes(BTI_FLAG_sim_fault));
+        atomic_store(&device->hung, BTI_SIM_HUNG);
+    }
+    bti_event before = {atomic_load(&device->hung)};
+    if (bti_sim_event_hangs(before)) event->value |= BTI_SIM_HUNG;
+    return BT_OK;
+}
+
+/* Until it comes or the wall's time has; whether it came. */
+static bool wait_while_hung(bti_event event, uint64_t ns) {
+    while (bti_sim_event_hangs(event)) {
+        if (bti_now_ns() >= ns) return false;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
+static void wait_for_all(bti_sim_device *device) {
+    (void)wait_while_hung((bti_event){atomic_load(&device->hung)}, UINT64_MAX);
+}
+
+/* --- without a clock ---------------------------------------------------------------------------------------------------- */
+
+/* All work is done when its launch returns, but query tells so only after a wait, as a real device might. */
+bt_status bti_sim_record(void *opened, bti_event *event) {
+    bti_sim_device *device = opened;
+    BTI_SIM_FAULT("record");
+    event->value = atomic_fetch_add(&device->recorded, 1) + 1;
+    return mark(device, event);
+}
+
+bt_status bti_sim_wait(void *opened, bti_event event) {
+    bti_sim_device *device = opened;
+    uint64_t before = atomic_load(&device->waited), value = value_of(event);
+    (void)wait_while_hung(event, UINT64_MAX);
+    while (before < value && !atomic_compare_exchange_weak(&device->waited, &before, value)) {
+    }
+    BTI_SIM_FAULT("wait");
+    return BT_OK;
+}
+
+bt_status bti_sim_query(void *opened, bti_event event, bool *done) {
+    bti_sim_device *device = opened;
+    BTI_SIM_FAULT("query");
+    *done = event.value & BTI_SIM_HUNG ? !bti_sim_event_hangs(event) : event.value <= atomic_load(&device->waited);
+    return BT_OK;
+}
+
+bt_status bti_sim_wait_until(void *opened, bti_event event, uint64_t ns, bool *done) {
+    (void)opened;
+    *done = wait_while_hung(event, ns);
+    return BT_OK;
+}
+
+bt_status bti_sim_sync(void *opened) {
+    bti_sim_device *device = opened;
+    wait_for_all(device);
+    BTI_SIM_FAULT("sync");
+    return BT_OK;
+}
+
+/* --- of cards ------------------------------------------------------------------------------------------------------------- */
+
+/* Recording and asking take the host so long, so that who asks again and again comes to the end. */
+enum { LOOK_NS = 200 };
+
+bt_status bti_timed_record(void *opened, bti_event *event) {
+    bti_sim_device *device = opened;
+    BTI_SIM_FAULT("record");
+    bti_clock_advance(LOOK_NS);
+    event->value = bti_sim_complete(&device->engines);
+    return mark(device, event);
+}
+
+bt_status bti_timed_wait(void *opened, bti_event event) {
+    bti_sim_device *device = opened;
+    (void)wait_while_hung(event, UINT64_MAX);
+    bti_clock_reach(value_of(event));
+    BTI_SIM_FAULT("wait");
+    return BT_OK;
+}
+
+bt_status bti_timed_query(void *opened, bti_event event, bool *done) {
+    bti_sim_device *device = opened;
+    BTI_SIM_FAULT("query");
+    bti_clock_advance(LOOK_NS);
+    *done = !bti_sim_event_hangs(event) && bti_clock_ns() >= value_of(event);
+    return BT_OK;
+}
+
+bt_status bti_timed_wait_until(void *opened, bti_event event, uint64_t ns, bool *done) {
+    (void)opened;
+    *done = !bti_sim_event_hangs(event) && (value_of(event) <= ns || value_of(event) <= bti_clock_ns());
+    bti_clock_reach(*done ? value_of(event) : ns);
+    return BT_OK;
+}
+
+bt_status bti_timed_sync(void *opened) {
+    bti_sim_device *device = opened;
+    wait_for_all(device);
+    bti_clock_reach(bti_sim_idle(&device->engines));
+    BTI_SIM_FAULT("sync");
+    return BT_OK;
+}
+
+uint64_t bti_timed_complete_at(void *opened) { return bti_sim_complete(&((bti_sim_device *)opened)->engines); }
