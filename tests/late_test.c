@@ -1,26 +1,58 @@
 // labels: threads
-// timeout: 120
-/* Devices that do not complete their work (flag device_seconds), on simulated devices with and without a clock: what fails and how, what goes on, which memory is kept, and what
- * happens when the work is completed after all. */
+// timeout: 300
+/* Devices that fail while work is in flight: they do not complete it (flag device_seconds), they are lost, they fail late, their memory is short. What fails and how, what goes
+ * on, which memory is kept, and that variables have their old values or their new ones, on all replicas. One list over kinds of devices: simulated ones with and without a clock, and emulated
+ * GPUs where BERTH_TEST_DEVICES names them. */
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include "support/support.h"
 
-static const char *const devices[] = {"devices=sim:gpu*3@64M", "devices=sim:h200*3"};
-static const char *shown[] = {"within 0.05 s of wall time", "within 0.05 s of its time"};
-#define EACH_DEVICE(d) for (int d = 0; d < COUNT(devices); d++)
+enum { REPLICAS = 2 };
 
-static void begin(int d) {
-    fresh(devices[d]);
-    OK(bt_set_flag("device_seconds", "0.05"));
+typedef struct kind {
+    const char *label, *settings, *limit, *within; /* limit: seconds; emulated work takes some of them */
+    bool emulated;
+} kind;
+static const kind kinds[] = {
+    {"sim", "devices=sim:gpu*3@64M", "0.1", "within 0.1 s of wall time", false},
+    {"timed", "devices=sim:h200*3", "0.1", "within 0.1 s of its time", false},
+    {"cuda-emulated", "", "2", "within 2 s of wall time", true},
+};
+static const kind *now;
+
+/* Goes on in each kind that is asked for. */
+#define EACH_KIND                                        \
+    for (now = kinds; now < kinds + COUNT(kinds); now++) \
+        if (is_asked_for())
+
+static bool is_asked_for(void) {
+    const char *told = getenv("BERTH_TEST_DEVICES");
+    return now->emulated == (told && strstr(told, "cuda-emulated") != NULL);
 }
 
-static void hang(const char *which) { OK(bt_set_flag("sim_fault", which)); }
+static void begin(void) {
+    fresh(now->settings);
+    OK(bt_set_flag("device_seconds", now->limit));
+}
 
-/* The work is completed after all. */
-static void come(void) {
-    OK(bt_set_flag("sim_fault", ""));
-    bt_synchronize();
+static void set_emulated_fault(const char *name, int device, long nth, int code) {
+    void *machine = dlopen("libfake_machine.so", RTLD_NOW | RTLD_NOLOAD);
+    void (*set)(const char *, int, long, int) = NULL;
+    if (machine) *(void **)(void *)&set = dlsym(machine, "fake_set_fault");
+    if (!set) fail_msg("the fake machine is not there: %s", dlerror());
+    set(name, device, nth, code);
+    dlclose(machine);
+}
+
+/* The nth piece of work from now on of the device is not completed, nor what comes after it. */
+static void hang(int index, int nth) {
+    char fault[40];
+    snprintf(fault, sizeof fault, "gpu%d/hang:%d", index, nth);
+    if (now->emulated)
+        set_emulated_fault("hang", index, nth, 0);
+    else
+        OK(bt_set_flag("sim_fault", fault));
 }
 
 static bt_array *twice(const char *where, int count) {
@@ -32,17 +64,36 @@ static bt_array *twice(const char *where, int count) {
     return sum;
 }
 
+/* Nothing fails any more: the work is completed after all, a little later. */
+static void come(void) {
+    if (now->emulated)
+        set_emulated_fault("", -1, 0, 0);
+    else
+        OK(bt_set_flag("sim_fault", ""));
+    for (int i = 0; i < REPLICAS; i++) {
+        bt_status status = BT_DEADLINE_EXCEEDED;
+        for (int ms = 0; status == BT_DEADLINE_EXCEEDED && ms < SOON * 1000; ms++) {
+            BT_SCOPE
+                status = bt_block(twice(i ? "gpu:1" : "gpu:0", 3));
+            bt_synchronize();
+            if (status == BT_DEADLINE_EXCEEDED) sleep_ms(1);
+        }
+        OK(status);
+    }
+}
+
 static void the_error_names_the_device_and_the_operation(void **state) {
-    EACH_DEVICE(d) {
-        begin(d);
+    EACH_KIND {
+        begin();
         BT_SCOPE {
             bt_array *x = NULL, *y = NULL;
+            OK(bt_block(twice("gpu:0", 3))); /* what compiles, and what is opened, comes before */
             BT_ON("gpu:1") x = bt_arange(0, 4, 1, BT_F32);
             OK(bt_block(x));
-            hang("gpu1/hang:1");
+            hang(1, 1);
             const char *here = HERE(1);
             BT_ON("gpu:1") y = bt_mul(x, x);
-            FAILS(bt_block(y), BT_DEADLINE_EXCEEDED, here, "bt_mul: GPU:1 has not completed", shown[d],
+            FAILS(bt_block(y), BT_DEADLINE_EXCEEDED, here, "bt_mul: GPU:1 has not completed", now->within,
                   "flag device_seconds");
             POISONED(bt_add(y, y), BT_DEADLINE_EXCEEDED, here, "bt_mul: GPU:1");      /* depends on it */
             POISONED(twice("gpu:1", 3), BT_DEADLINE_EXCEEDED, here, "bt_mul: GPU:1"); /* comes after it */
@@ -58,15 +109,15 @@ static void the_error_names_the_device_and_the_operation(void **state) {
 }
 
 static void memory_is_kept_until_the_work_is_complete(void **state) {
-    EACH_DEVICE(d) {
+    EACH_KIND {
         size_t before = 0, cached = 0;
-        begin(d);
+        begin();
         BT_SCOPE
             OK(bt_block(twice("gpu:1", 3)));
         BT_SCOPE {
             bt_synchronize();
             before = memory("gpu:1").used;
-            hang("gpu1/hang:1");
+            hang(1, 1);
             FAILS(bt_block(twice("gpu:1", 1000)), BT_DEADLINE_EXCEEDED);
             cached = memory("gpu:1").cached + memory("gpu:1").used;
         }
@@ -80,8 +131,8 @@ static void memory_is_kept_until_the_work_is_complete(void **state) {
 }
 
 static void without_a_limit_it_is_waited_for(void **state) {
-    EACH_DEVICE(d) {
-        fresh(devices[d]);
+    EACH_KIND {
+        fresh(now->settings);
         BT_SCOPE {
             OK(bt_set_flag("device_seconds", "3600"));
             READS(twice("gpu:1", 3), 0, 2, 4);
@@ -102,11 +153,11 @@ static void *wait_for(void *waited) {
 
 static void every_waiting_thread_returns(void **state) {
     enum { THREADS = 6 };
-    EACH_DEVICE(d) {
-        begin(d);
+    EACH_KIND {
+        begin();
         pthread_t threads[THREADS];
         bt_status statuses[THREADS];
-        hang("gpu1/hang:2");
+        hang(1, 2);
         for (int i = 0; i < THREADS; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, wait_for, &statuses[i]), 0);
         int failed = 0;
@@ -123,10 +174,10 @@ static void every_waiting_thread_returns(void **state) {
 }
 
 static void copies_from_a_late_device_fail(void **state) {
-    EACH_DEVICE(d) {
-        begin(d);
+    EACH_KIND {
+        begin();
         BT_SCOPE {
-            hang("gpu1/hang:1");
+            hang(1, 1);
             bt_array *copy = bt_to(twice("gpu:1", 3), "gpu:0");
             POISONED(copy, BT_DEADLINE_EXCEEDED, "GPU:1 has not completed");
             READS(twice("gpu:0", 3), 0, 2, 4);
@@ -137,7 +188,7 @@ static void copies_from_a_late_device_fail(void **state) {
 
 /* --- variables ---------------------------------------------------------------------------------------------------------- */
 
-enum { REPLICAS = 3, ROWS = 12, IN = 3, OUT = 2, VALUES = IN * OUT + OUT };
+enum { ROWS = 12, IN = 3, OUT = 2, VALUES = IN * OUT + OUT };
 
 typedef struct training {
     bt_strategy *strategy;
@@ -147,7 +198,7 @@ typedef struct training {
 } training;
 
 static training begin_training(void) {
-    training t = {.strategy = bt_mirrored(NULL, 0), .optimizer = bt_sgd(0.1)};
+    training t = {.strategy = bt_mirrored((const char *[]){"gpu:0", "gpu:1"}, REPLICAS), .optimizer = bt_sgd(0.1)};
     BT_STRATEGY(t.strategy) t.model = bt_dense(IN, OUT, NULL, bt_key(1));
     BT_ON("cpu") {
         t.x = bt_uniform(bt_key(2), BT_F32, ROWS, IN);
@@ -176,10 +227,10 @@ static void be_told(const training *t) {
     bt_error_clear();
 }
 
-static void read_replicas(const training *t, float values[REPLICAS][VALUES]) {
+static void read_replicas(const training *t, int replicas, float values[REPLICAS][VALUES]) {
     bt_shared *variables[2];
     assert_int_equal(bt_parameters(t->model, variables, 2), 2);
-    for (int r = 0; r < REPLICAS; r++)
+    for (int r = 0; r < replicas; r++)
         BT_SCOPE
             BT_REPLICA(t->strategy, r) {
                 size_t first = (size_t)bt_count(bt_value(variables[0]));
@@ -188,22 +239,47 @@ static void read_replicas(const training *t, float values[REPLICAS][VALUES]) {
             }
 }
 
-/* The values after `steps` steps; with a fault in the last one, which may fail with that status. */
-static bool values_after(int d, int steps, const char *fault, bt_status expected, float values[REPLICAS][VALUES]) {
+typedef struct fault {
+    const char *kind; /* of sim_fault, or of fake_set_fault: a call of CUDA, or "hang" or "late" */
+    int code;
+    bt_status status;
+} fault;
+static const fault simulated_faults[] = {{"hang", 0, BT_DEADLINE_EXCEEDED}, {"launch", 0, BT_INTERNAL},
+                                         {"record", 0, BT_INTERNAL},        {"wait", 0, BT_INTERNAL},
+                                         {"all_reduce", 0, BT_INTERNAL},    {"upload", 0, BT_INTERNAL},
+                                         {"query", 0, BT_INTERNAL},         {"alloc", 0, BT_RESOURCE_EXHAUSTED}},
+                   emulated_faults[] = {{"hang", 0, BT_DEADLINE_EXCEEDED},
+                                        {"cuLaunchKernel", 1, BT_INTERNAL},
+                                        {"cuMemAlloc_v2", 2, BT_RESOURCE_EXHAUSTED},
+                                        {"cuEventRecord", 1, BT_INTERNAL}};
+
+static void set_fault(const fault *f, int index, int nth) {
+    char text[40];
+    snprintf(text, sizeof text, "gpu%d/%s:%d", index, f->kind, nth);
+    if (now->emulated)
+        set_emulated_fault(f->kind, f->code ? -1 : index, nth, f->code);
+    else
+        OK(bt_set_flag("sim_fault", text));
+}
+
+/* The values after two steps, of which the second has the fault; without: after so many steps. Whether no step failed. */
+static bool values_after(int steps, const char *settings, const fault *f, int nth, float values[REPLICAS][VALUES]) {
     bt_status status = BT_OK;
-    begin(d);
+    fresh(now->settings);
+    if (*settings) OK(bt_set_flag(settings, "off"));
+    OK(bt_set_flag("device_seconds", now->limit));
     BT_SCOPE {
         training t = begin_training();
-        for (int i = 0; i < steps - (fault != NULL); i++) OK(step(&t));
+        for (int i = 0; i < steps; i++) OK(step(&t));
         bt_synchronize();
-        if (fault) {
-            hang(fault);
+        if (f) {
+            set_fault(f, nth % REPLICAS, nth);
             status = step(&t);
-            if (status != BT_OK && status != expected) fail_msg("%s: %s", fault, bt_error_text());
+            if (status != BT_OK && status != f->status) fail_msg("%s:%d: %s", f->kind, nth, bt_error_text());
             come();
             be_told(&t);
         }
-        read_replicas(&t, values);
+        read_replicas(&t, REPLICAS, values);
         OK(step(&t));
     }
     return status == BT_OK;
@@ -211,30 +287,63 @@ static bool values_after(int d, int steps, const char *fault, bt_status expected
 
 /* Whatever fails, on whichever replica: all have the values of before, or all have those of the step. */
 static void all_replicas_are_old_or_new(void **state) {
-    static const struct {
-        const char *kind;
-        bt_status status;
-    } kinds[] = {{"hang", BT_DEADLINE_EXCEEDED}, {"launch", BT_INTERNAL},         {"record", BT_INTERNAL},
-                 {"wait", BT_INTERNAL},          {"all_reduce", BT_INTERNAL},     {"upload", BT_INTERNAL},
-                 {"query", BT_INTERNAL},         {"alloc", BT_RESOURCE_EXHAUSTED}};
-    float before[REPLICAS][VALUES], after[REPLICAS][VALUES], now[REPLICAS][VALUES];
-    EACH_DEVICE(d) {
-        int failed = 0, kept = 0;
-        assert_true(values_after(d, 1, NULL, BT_OK, before) && values_after(d, 2, NULL, BT_OK, after));
-        for (int k = 0; k < COUNT(kinds); k++)
-            for (int n = 1; n <= 6; n++) {
-                char fault[40];
-                snprintf(fault, sizeof fault, "gpu%d/%s:%d", n % REPLICAS, kinds[k].kind, n);
-                failed += !values_after(d, 2, fault, kinds[k].status, now);
-                bool old = !memcmp(now, before, sizeof now);
-                if (!old && memcmp(now, after, sizeof now)) fail_msg("%s: neither old nor new", fault);
+    float before[REPLICAS][VALUES], after[REPLICAS][VALUES], values[REPLICAS][VALUES];
+    EACH_KIND {
+        const fault *faults = now->emulated ? emulated_faults : simulated_faults;
+        int count = now->emulated ? COUNT(emulated_faults) : COUNT(simulated_faults), failed = 0, kept = 0;
+        assert_true(values_after(1, "", NULL, 0, before) && values_after(2, "", NULL, 0, after));
+        for (int k = 0; k < count; k++)
+            for (int n = 1; n <= (faults[k].status == BT_RESOURCE_EXHAUSTED ? 16 : 6); n++) {
+                const char *settings = faults[k].status == BT_RESOURCE_EXHAUSTED ? "memory_pool" : "";
+                failed += !values_after(1, settings, &faults[k], n, values);
+                bool old = !memcmp(values, before, sizeof values);
+                if (!old && memcmp(values, after, sizeof values))
+                    fail_msg("%s, %s:%d: neither old nor new", now->label, faults[k].kind, n);
                 kept += old;
             }
-        assert_true(failed >= 12 && kept >= 10);
+        print_message("%s: %d steps failed, %d changed nothing\n", now->label, failed, kept);
+        assert_true(failed >= 6 && kept >= 6);
+    }
+}
+
+/* It is lost while a step is in flight: the step changes nothing on the other one either, which goes on. */
+static void a_lost_device_fails_alone(void **state) {
+    float before[REPLICAS][VALUES], values[REPLICAS][VALUES];
+    EACH_KIND {
+        begin();
+        BT_SCOPE {
+            training t = begin_training();
+            OK(step(&t));
+            bt_synchronize();
+            read_replicas(&t, REPLICAS, before);
+            if (now->emulated)
+                set_emulated_fault("late", 1, 1, 700);
+            else
+                OK(bt_set_flag("sim_fault", "gpu1/wait:1+"));
+            bt_status status = step(&t);
+            if (status !=
+                BT_OK) { /* that of the work in flight, or of what was launched after it; both tell the cause */
+                assert_true(status == BT_INTERNAL || (now->emulated && status == BT_UNAVAILABLE));
+                SAYS(bt_error_text(), now->emulated ? "CUDA_ERROR_ILLEGAL_ADDRESS (700)" : "injected fault");
+            }
+            bt_synchronize();
+            bt_error_clear();
+            read_replicas(&t, 1, values);
+            assert_memory_equal(values[0], before[0], sizeof before[0]);
+            POISONED(twice("gpu:1", 3), now->emulated ? BT_UNAVAILABLE : BT_INTERNAL,
+                     now->emulated ? "is lost to this process since" : "injected fault: call");
+            READS(twice("gpu:0", 3), 0, 2, 4);
+            if (now->emulated)
+                set_emulated_fault("", -1, 0, 0);
+            else
+                OK(bt_set_flag("sim_fault", ""));
+        }
     }
 }
 
 int main(void) {
+    restart_emulated();
+    setenv("BERTH_FAKE_PROGRESS", "on", 1); /* asking whether work is complete goes on with it */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_error_names_the_device_and_the_operation),
         cmocka_unit_test(memory_is_kept_until_the_work_is_complete),
@@ -242,6 +351,7 @@ int main(void) {
         cmocka_unit_test(every_waiting_thread_returns),
         cmocka_unit_test(copies_from_a_late_device_fail),
         cmocka_unit_test(all_replicas_are_old_or_new),
+        cmocka_unit_test(a_lost_device_fails_alone),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

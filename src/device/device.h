@@ -107,7 +107,7 @@ void bti_device_graph_free(int id, void *graph); /* NULL is fine */
 bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, bti_op op);
 bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *what, const bti_event *after,
                                 bti_reduction_end *ends);
-/* Records an event and waits for it: everything launched so far on the device is done. Waits for events of before: late.h. */
+/* Records an event and waits for it: everything launched so far on the device is done. Waits for earlier events: late.h. */
 bt_status bti_device_finish(int id);
 /* What plans for it are made by; it need not be open. */
 const bti_target_facts *bti_device_target(int id);

@@ -267,3 +267,9 @@ bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *
     for (int i = 0; i < count; i++) ends[i] = (bti_reduction_end){0};
     return driver->all_reduce(states, count, what, after, ends);
 }
+
+bt_status bti_device_finish(int id) {
+    bti_event event;
+    BTI_TRY(bti_device_record(id, &event));
+    return bti_device_wait_last(id, event);
+}

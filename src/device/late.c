@@ -10,7 +10,9 @@
 
 BTI_STATIC_LOCK(late_lock, late)
 
-uint64_t bti_device_now_ns(int id) { return bti_device_has_clock(id) ? bti_clock_ns() : bti_now_ns(); }
+static bool has_clock(const bt_device *device) { return device->driver->complete_at; }
+
+uint64_t bti_device_now_ns(int id) { return has_clock(bti_registry_at(id)) ? bti_clock_ns() : bti_now_ns(); }
 uint64_t bti_device_limit_ns(void) { return (uint64_t)(bti_flag_float(BTI_FLAG_device_seconds) * 1e9); }
 bool bti_device_is_late(int id) { return atomic_load_explicit(&bti_registry_at(id)->is_late, memory_order_acquire); }
 
@@ -72,7 +74,7 @@ static bti_error *late_error(const bt_device *device, const bti_place *of) {
         "%s has not completed the work that begins with this operation within %g s of %s time (flag "
         "device_seconds); until it has, the device is not used and the memory of that work is kept: set the flag "
         "to more if the work takes longer, else the device or its driver hangs",
-        device->name, bti_flag_float(BTI_FLAG_device_seconds), device->driver->complete_at ? "its" : "wall");
+        device->name, bti_flag_float(BTI_FLAG_device_seconds), has_clock(device) ? "its" : "wall");
 }
 
 /* Whether the event is complete, or will never be: a device that reports an error is lost, and writes nothing any more. */
@@ -152,10 +154,8 @@ bt_status bti_device_wait_since(int id, bti_event event, uint64_t since_ns, cons
     return wait_since(id, event, since_ns, of, false, gave_up);
 }
 
-bt_status bti_device_finish(int id) {
-    bti_event event;
+bt_status bti_device_wait_last(int id, bti_event event) {
     bool gave_up;
-    BTI_TRY(bti_device_record(id, &event));
     return wait_since(id, event, 0, NULL, true, &gave_up);
 }
 
@@ -188,7 +188,7 @@ void bti_device_hold(int id, bti_held *held) {
 bool bti_devices_release_held(bool with_clock) {
     for (int id = 0; atomic_load(&held_count) && id < bti_registry_total(); id++) {
         bt_device *device = bti_registry_at(id);
-        if (!with_clock && bti_device_has_clock(id)) continue;
+        if (!with_clock && has_clock(device)) continue;
         bti_lock_take(&late_lock);
         if (device->held) look_at(device);
         bti_held *came = device->came;

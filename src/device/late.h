@@ -23,6 +23,8 @@ bool bti_device_is_overdue(int id, uint64_t since_ns);
 /* As bti_device_wait, with a limit that counts from `since_ns` (0: from now). *gave_up: the event is not complete, and the device is late; the status is that of its
  * error, which names `of` (NULL: the place of the running call). */
 bt_status bti_device_wait_since(int id, bti_event event, uint64_t since_ns, const bti_place *of, bool *gave_up);
+/* The same for an event after which nothing was recorded on the device; the limit counts from now. */
+bt_status bti_device_wait_last(int id, bti_event event);
 /* If the device `cause` is late, and this event of another device is not complete as it waits for that one: the other device is late too, with the same error. */
 void bti_device_share_lateness(int id, bti_event event, int cause);
 

@@ -128,7 +128,11 @@ static bt_status lend(bt_device *device, size_t bytes, bti_block **block) {
     uint64_t (*hook)(int) = atomic_load(&issued_hook), issued = hook ? hook(device->id) : 0;
     bt_status status = bti_pool_take(device->pool, bytes, issued, BTI_LAUNCHED_ONLY, block);
     if (status != BT_RESOURCE_EXHAUSTED) return status;
-    if (bti_device_limit_ns() && bti_device_finish(device->id) != BT_OK) return status; /* sync knows no limit */
+    if (bti_device_limit_ns()) { /* which sync does not know */
+        bti_event event;
+        if (device->driver->record(device->state, &event) != BT_OK) return status;
+        if (bti_device_wait_last(device->id, event) != BT_OK) return status;
+    }
     if (device->driver->sync(device->state) != BT_OK) return status;
     bti_pool_release(device->pool, issued); /* it is complete now */
     return bti_pool_take(device->pool, bytes, issued, BTI_LAUNCHED_ONLY, block);

@@ -106,23 +106,24 @@ static void arrive(const part *p) {
 /* --- joining ---------------------------------------------------------------------------------------------------------- */
 
 /* A member that is late keeps the others waiting. They are late then too: when it comes, the operation goes on in their memory. */
-static bt_status wait_for_end(const part *p, int m) {
+static bt_status wait_for_end(const part *p, int m, bool *gave_up) {
     int device = p->devices[m].device;
     bti_event end = p->members[m].end.event;
-    bool gave_up;
     for (int i = 0; i < p->plan->group; i++) bti_device_share_lateness(device, end, p->devices[i].device);
-    return bti_device_wait_since(device, end, 0, NULL, &gave_up);
+    return bti_device_wait_since(device, end, 0, NULL, gave_up);
 }
 
 /* What is launched on the device from now on comes after the collective. With a limit of waits, work of the others that comes before it is waited for first: the device that is
  * late with it is the one to be named. */
 static void come_after(const part *p) {
+    bool gave_up = false;
     for (int m = 0; m < p->plan->group; m++)
         if (m != p->own && bti_device_limit_ns())
             bti_run_queue_wait(p->devices[m].device, p->members[m].number);
         else if (m != p->own)
             bti_run_queue_issue(p->devices[m].device, p->members[m].number);
-    if (p->collective->started) (void)!wait_for_end(p, p->own); /* judge finds errors */
+    bt_status status = p->collective->started ? wait_for_end(p, p->own, &gave_up) : BT_OK;
+    if (gave_up) fail_by_last(p, status); /* though it may be complete when others look; judge finds other errors */
     fail_outputs(p);
 }
 
@@ -131,7 +132,8 @@ static void find_verdict(const part *p) {
         if (m != p->own) bti_run_queue_wait(p->devices[m].device, p->members[m].number);
     check_inputs(p);
     for (int m = 0; m < p->plan->group && p->collective->started; m++) {
-        bt_status status = wait_for_end(p, m);
+        bool gave_up;
+        bt_status status = wait_for_end(p, m, &gave_up);
         if (status != BT_OK) fail_by_last(p, status);
     }
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
 #include "fakes/findings.h"
 #include "fakes/libcuda.h"
@@ -361,9 +362,13 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
     fake_unlock();
     return code;
 }
+static void wait_while_hung(int device) {
+    while (fake_hangs(device)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
 FAKE_API CUresult cuStreamSynchronize(CUstream stream) {
     ENTER_IN_CONTEXT(cuStreamSynchronize);
     stream = fake_enter_stream(stream);
+    wait_while_hung(stream->stream.device);
     int code = fake_synchronised(stream->stream.device);
     if (code) return code;
     fake_lock();
@@ -407,12 +412,14 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream) {
     stream = fake_enter_stream(stream);
     if (event->device != stream->stream.device) return 400;
     fake_lock();
+    fake_recorded(event->device);
     fake_stream_record(&stream->stream, &event->event);
     fake_unlock();
     return 0;
 }
 FAKE_API CUresult cuEventSynchronize(CUevent event) {
     ENTER_IN_CONTEXT(cuEventSynchronize);
+    wait_while_hung(event->device);
     int code = fake_synchronised(fake_current()->device);
     if (code) return code;
     fake_lock();

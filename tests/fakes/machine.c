@@ -23,6 +23,8 @@ static bool ready, fault_happened;
 static fault faults[FAKE_MOST];
 static int fault_count, contexts_made, alive, calls, any_code, late_code, synchronisations;
 static long any_nth, late_nth;
+static fault set;                 /* by fake_set_fault */
+static int set_device, hung = -1; /* hung: that completes nothing */
 static char *log_text;
 static size_t log_length;
 
@@ -157,10 +159,42 @@ void fake_reset(void) {
     memset(faults, 0, sizeof faults);
     ready = fault_happened = false;
     any_nth = late_nth = 0;
+    set = (fault){0};
+    hung = -1;
     fault_count = contexts_made = alive = calls = synchronisations = 0;
     free(log_text);
     log_text = NULL;
     log_length = 0;
+    fake_unlock();
+}
+
+/* --- faults that tests set ------------------------------------------------------------------------------------------------ */
+
+void fake_set_fault(const char *name, int device, long nth, int code) {
+    fake_lock();
+    if (!strcmp(set.name, "late")) machine.devices[set_device].sticky = 0;
+    set = (fault){.nth = nth, .code = code};
+    snprintf(set.name, sizeof set.name, "%s", name);
+    set_device = device;
+    hung = -1;
+    fake_unlock();
+}
+
+/* Under the lock: whether it is the call that the fault is about. */
+static bool is_set_call(const char *name, int device) {
+    return set.nth && device == set_device && !strcmp(set.name, name) && ++set.calls == set.nth;
+}
+
+bool fake_hangs(int device) {
+    fake_lock();
+    bool hangs = device == hung;
+    fake_unlock();
+    return hangs;
+}
+
+void fake_recorded(int device) {
+    fake_lock();
+    if (is_set_call("hang", device)) hung = device;
     fake_unlock();
 }
 
@@ -173,6 +207,7 @@ int fake_call(const char *name, bool release) {
     if (!release && !strncmp(name, "cu", 2) && strncmp(name, "cublas", 6) && ++calls == any_nth) code = any_code;
     for (int i = 0; i < fault_count; i++)
         if (!strcmp(faults[i].name, name) && ++faults[i].calls == faults[i].nth) code = faults[i].code;
+    if (is_set_call(name, -1)) code = set.code;
     if (code) fault_happened = true;
     fake_unlock();
     return code;
@@ -183,6 +218,7 @@ bool fake_fault_happened(void) { return fault_happened; }
 int fake_synchronised(int device) {
     fake_lock();
     if (++synchronisations == late_nth) machine.devices[device].sticky = late_code;
+    if (is_set_call("late", device)) machine.devices[device].sticky = set.code, fault_happened = true;
     int code = machine.devices[device].sticky;
     fake_unlock();
     return code;

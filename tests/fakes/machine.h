@@ -65,6 +65,8 @@ FAKE_API int fake_shared_bytes(const fake_device *d); /* the most shared memory 
 /* Every function of a library calls it first: 0, or the error to return. */
 FAKE_API int fake_call(const char *name, bool release);
 FAKE_API int fake_synchronised(int device); /* the late error, or 0 */
+FAKE_API bool fake_hangs(int device);
+FAKE_API void fake_recorded(int device); /* an event */
 FAKE_API void fake_lock(void);
 FAKE_API void fake_unlock(void);
 
@@ -80,6 +82,9 @@ FAKE_API void fake_log(const char *format, ...) __attribute__((format(printf, 1,
 FAKE_API void fake_live(int change);
 FAKE_API void fake_context_made(void);
 
+/* The nth call from now on of a function (device -1), or "late": the nth synchronisation of a device, after which it returns the code until another fault is set, or "hang": the nth
+ * event recorded on a device, whose streams run nothing from there on, until another fault is set ("": none). Not with the seed 0. */
+FAKE_API void fake_set_fault(const char *name, int device, long nth, int code);
 FAKE_API bool fake_fault_happened(void); /* a call failed that the machine's file says */
 
 /* Of this library: a new machine begins. */

@@ -114,7 +114,7 @@ static bool all_meet(const fake_meeting *meeting) {
 
 static bool may_run(const fake_stream *stream) {
     const fake_operation *operation = stream->first;
-    if (!operation) return false;
+    if (!operation || fake_hangs(stream->device)) return false;
     if (operation->waits) return operation->event->reached >= operation->number;
     return !operation->meeting || operation->meeting->done || all_meet(operation->meeting);
 }

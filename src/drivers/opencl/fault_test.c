@@ -2,6 +2,9 @@
 /* An OpenCL device whose platform fails: the errors, and that the CPU still works. */
 #include <berth.h>
 
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include "support/opencl_product.h"
 
 static bti_cl_device *device;
@@ -108,10 +111,51 @@ static void a_lost_device_stays_alone(void **state) {
     bt_error_clear();
 }
 
+/* --- work that is not completed ------------------------------------------------------------------------------------- */
+
+static cl_event gate; /* of the test; events come after it */
+static cl_int (*own_marker)(cl_command_queue queue, cl_uint waits, const cl_event *events, cl_event *event);
+
+static cl_int marker_after_gate(cl_command_queue queue, cl_uint waits, const cl_event *events, cl_event *event) {
+    return own_marker(queue, 1, &gate, event);
+}
+
+static void a_device_that_does_not_complete_is_late(void **state) {
+    const bti_cl_functions own = *live;
+    const char *where = device->is_gpu ? "gpu:0" : "acc:0";
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_NOLOAD);
+    cl_event (*create)(cl_context context, cl_int * error);
+    cl_int (*set)(cl_event event, cl_int state), error;
+    assert_non_null(library);
+    *(void **)(void *)&create = dlsym(library, "clCreateUserEvent");
+    *(void **)(void *)&set = dlsym(library, "clSetUserEventStatus");
+    double sum = 0;
+    assert_int_equal(double_on(where, &sum), BT_OK);
+    assert_int_equal(bt_set_flag("device_seconds", "0.1"), BT_OK);
+    gate = create(device->context, &error);
+    assert_int_equal(error, CL_SUCCESS);
+    own_marker = own.clEnqueueMarkerWithWaitList;
+    live->clEnqueueMarkerWithWaitList = marker_after_gate;
+    assert_int_equal(double_on(where, &sum), BT_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(bt_error_text(), "has not completed the work that begins with this operation"));
+    assert_int_equal(bt_shutdown(), BT_DEADLINE_EXCEEDED);
+    assert_int_equal(double_on("cpu:0", &sum), BT_OK);
+    *live = own;
+    assert_int_equal(set(gate, CL_COMPLETE), CL_SUCCESS);
+    for (int ms = 0; double_on(where, &sum) == BT_DEADLINE_EXCEEDED && ms < 60000; ms++) usleep(1000);
+    assert_int_equal(double_on(where, &sum), BT_OK);
+    assert_true(sum == 9900);
+    own.clReleaseEvent(gate);
+    assert_int_equal(bt_set_flag("device_seconds", "0"), BT_OK);
+    dlclose(library);
+    bt_error_clear();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_that_does_not_compile_is_shown), cmocka_unit_test(without_float64_it_is_unsupported),
-        cmocka_unit_test(memory_that_is_short_is_said), cmocka_unit_test(a_lost_device_stays_alone)};
+        cmocka_unit_test(memory_that_is_short_is_said), cmocka_unit_test(a_device_that_does_not_complete_is_late),
+        cmocka_unit_test(a_lost_device_stays_alone)};
     bti_str reason = {0};
     device = open_first();
     if (!device) return 77;

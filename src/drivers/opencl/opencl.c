@@ -1,11 +1,15 @@
 /* OpenCL's devices: the driver's table, opening and closing, events. */
 #include "drivers/opencl/device.h"
 
+#include <errno.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/flags.h"
 #include "base/lock.h"
 
@@ -194,6 +198,46 @@ static bt_status cl_wait_event(void *opened, bti_event event) {
     return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "work that was launched", error);
 }
 
+/* A thread that waits until some time, and the callback that wakes it, which the event may call later than that. */
+typedef struct timed_wait {
+    sem_t complete;
+    atomic_int users;
+} timed_wait;
+
+static void leave_wait(timed_wait *wait) {
+    if (atomic_fetch_sub(&wait->users, 1) != 1) return;
+    sem_destroy(&wait->complete);
+    bti_free(wait);
+}
+
+static void CL_CALLBACK end_wait(cl_event marker, cl_int state, void *waited) {
+    (void)marker, (void)state;
+    sem_post(&((timed_wait *)waited)->complete);
+    leave_wait(waited);
+}
+
+static bt_status wait_for_callback(bti_cl_device *device, cl_event marker, uint64_t ns) {
+    const struct timespec end = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+    timed_wait *wait = bti_calloc(1, sizeof *wait);
+    if (!wait) return bti_no_memory();
+    sem_init(&wait->complete, 0, 0);
+    atomic_init(&wait->users, 2);
+    cl_int error = device->cl->clSetEventCallback(marker, CL_COMPLETE, end_wait, wait);
+    while (error == CL_SUCCESS && sem_clockwait(&wait->complete, CLOCK_MONOTONIC, &end) && errno == EINTR) continue;
+    if (error != CL_SUCCESS) leave_wait(wait); /* for the callback that there is not */
+    leave_wait(wait);
+    return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "waiting", error);
+}
+
+static bt_status cl_wait_until(void *opened, bti_event event, uint64_t ns, bool *done) {
+    cl_event marker = (cl_event)(uintptr_t)event.value;
+    *done = event_state(opened, marker) <= CL_COMPLETE;
+    if (*done || bti_now_ns() >= ns) return BT_OK;
+    BTI_TRY(wait_for_callback(opened, marker, ns));
+    *done = event_state(opened, marker) <= CL_COMPLETE;
+    return BT_OK;
+}
+
 static bt_status cl_query(void *opened, bti_event event, bool *done) {
     *done = event_state(opened, (cl_event)(uintptr_t)event.value) <= CL_COMPLETE;
     return BT_OK;
@@ -293,6 +337,7 @@ const bti_driver bti_driver_opencl = {
     .record = cl_record,
     .wait = cl_wait_event,
     .query = cl_query,
+    .wait_until = cl_wait_until,
     .sync = cl_sync_device,
     .memory = cl_memory,
     .trim = bti_gpu_trim,
