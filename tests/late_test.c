@@ -130,6 +130,24 @@ static void memory_is_kept_until_the_work_is_complete(void **state) {
     }
 }
 
+/* Nothing hangs: the work takes longer than the limit by the model, whatever the machine's time; what moves the clock brings it to the end. */
+static void limits_go_by_the_clock_of_the_device(void **state) {
+    fresh("devices=sim:h200*2,sim_data=off");
+    BT_SCOPE {
+        bt_array *x[2], *product = NULL;
+        for (int i = 0; i < 2; i++)
+            BT_ON(i ? "gpu:1" : "gpu:0") OK(bt_block(x[i] = bt_keep(bt_ones(BT_F32, 4096, 4096))));
+        OK(bt_set_flag("device_seconds", "0.00001"));
+        product = bt_matmul(x[1], x[1]);
+        FAILS(bt_block(product), BT_DEADLINE_EXCEEDED, "GPU:1", "within 1e-05 s of its time");
+        FAILS(bt_block(bt_add(x[1], x[1])), BT_DEADLINE_EXCEEDED, "bt_matmul");
+        OK(bt_set_flag("device_seconds", "0"));
+        OK(bt_block(bt_matmul(x[0], x[0])));
+        OK(bt_block(bt_matmul(x[0], x[0])));
+        OK(bt_block(bt_add(x[1], x[1])));
+    }
+}
+
 static void without_a_limit_it_is_waited_for(void **state) {
     EACH_KIND {
         fresh(now->settings);
@@ -347,6 +365,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_error_names_the_device_and_the_operation),
         cmocka_unit_test(memory_is_kept_until_the_work_is_complete),
+        cmocka_unit_test(limits_go_by_the_clock_of_the_device),
         cmocka_unit_test(without_a_limit_it_is_waited_for),
         cmocka_unit_test(every_waiting_thread_returns),
         cmocka_unit_test(copies_from_a_late_device_fail),

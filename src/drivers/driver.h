@@ -151,7 +151,7 @@ typedef struct bti_driver {
     bt_status (*wait)(void *device, bti_event event);
     bt_status (*query)(void *device, bti_event event, bool *done);
     /* (optional) wait, but at most until this time: of the virtual clock where the device has one, else of the wall's (bti_now_ns). *done: the event is complete; errors of the
-     * work are left to wait. Without it device/ asks query again and again, if the driver is `async`. */
+     * work are left to wait. Without it device/ asks query again and again, if the driver is `async`. Required with complete_at. */
     bt_status (*wait_until)(void *device, bti_event event, uint64_t ns, bool *done);
     /* Blocks until the device is idle. */
     bt_status (*sync)(void *device);
