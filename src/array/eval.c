@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "array/claim.h"
+#include "array/plan_cache.h"
 #include "array/plan_log.h"
 #include "array/step.h"
 #include "base/flags.h"
@@ -68,8 +69,14 @@ bti_planning bti_planning_with(bti_fusing fusing, bti_str *passes) {
 
 /* --- evaluation ----------------------------------------------------------------------------------------------------- */
 
-static bt_status submit_order(const bti_order *order, bti_node *const *wanted, size_t count, bool behind,
-                              bti_submitted *submitted) {
+typedef struct evaluation {
+    bti_order order;
+    bti_plan_key key;        /* empty: it is planned each time */
+    bti_node *const *nodes;  /* what the plan's stand-ins stand for; NULL: it has none */
+    bti_submitted submitted; /* .prepared NULL: nothing was */
+} evaluation;
+
+static bt_status plan_order(const bti_order *order, bti_node *const *wanted, size_t count, bti_prepared **prepared) {
     bti_plan plan = {0};
     uint64_t planning = bti_trace_begin();
     bti_str passes = {0};
@@ -77,52 +84,77 @@ static bt_status submit_order(const bti_order *order, bti_node *const *wanted, s
     bti_planning how = bti_planning_with(bti_fusing_now(), explained ? &passes : NULL);
     bt_status status = bti_compile(order, wanted, count, &how, &plan);
     bti_trace_end(BTI_TRACE_PLAN, "plan", planning);
-    bti_error *error = NULL;
     if (status == BT_OK) {
-        for (size_t i = 0; i < order->count; i++) {
-            bti_node *node = order->items[i];
-            if (bti_is_claimed(node, order)) node->passed = node->passed || node->tuple || atomic_load(&node->handles);
-        }
         bti_log_order(order);
         bti_log_plan(&plan, &passes);
-        status = bti_exec_submit(&plan, behind, submitted, &error);
-        bti_error_release(error); /* the thread's record has it */
+        status = bti_exec_prepare(&plan, prepared);
     }
     bti_plan_free(&plan);
     bti_str_free(&passes);
     return status;
 }
 
-static void retain_results(const bti_submitted *submitted) {
-    const bti_plan *plan = submitted->prepared ? bti_prepared_plan(submitted->prepared) : NULL;
-    for (size_t r = 0; plan && r < plan->results.count; r++) bti_node_retain(plan->results.items[r].node);
+/* The plan that was made for an equal evaluation, or a new one. */
+static bt_status find_plan(evaluation *e, bti_node *const *wanted, size_t count, bti_prepared **prepared) {
+    bool fits = bti_plan_key_write(&e->order, wanted, count, &e->key);
+    if (fits && (*prepared = bti_plan_cache_find(&e->key))) {
+        e->nodes = e->key.nodes;
+        bti_log_order(&e->order);
+        return BT_OK;
+    }
+    BTI_TRY(plan_order(&e->order, wanted, count, prepared));
+    if (fits && bti_plan_cache_keep(&e->key, &e->order, *prepared)) e->nodes = e->key.nodes;
+    return BT_OK;
+}
+
+static bt_status submit_order(evaluation *e, bti_node *const *wanted, size_t count, bool behind) {
+    bti_prepared *prepared;
+    bti_error *error = NULL;
+    BTI_TRY(find_plan(e, wanted, count, &prepared));
+    for (size_t i = 0; i < e->order.count; i++) {
+        bti_node *node = e->order.items[i];
+        if (bti_is_claimed(node, &e->order)) node->passed = node->passed || node->tuple || atomic_load(&node->handles);
+    }
+    bt_status status = bti_exec_submit(prepared, e->nodes, behind, &e->submitted, &error);
+    bti_error_release(error); /* the thread's record has it */
+    bti_prepared_release(prepared);
+    return status;
+}
+
+static bti_node *result_at(const evaluation *e, size_t r) {
+    const bti_plan *plan = e->submitted.prepared ? bti_prepared_plan(e->submitted.prepared) : NULL;
+    return plan && r < plan->results.count ? bti_run_node(e->nodes, plan->results.items[r].node) : NULL;
+}
+
+static void retain_results(const evaluation *e) {
+    bti_node *node;
+    for (size_t r = 0; (node = result_at(e, r)); r++) bti_node_retain(node);
 }
 
 /* Those that forget how they were made could not while they were claimed. */
-static void release_results(const bti_submitted *submitted) {
-    const bti_plan *plan = submitted->prepared ? bti_prepared_plan(submitted->prepared) : NULL;
-    for (size_t r = 0; plan && r < plan->results.count; r++) {
-        bti_node *node = plan->results.items[r].node;
+static void release_results(const evaluation *e) {
+    bti_node *node;
+    for (size_t r = 0; (node = result_at(e, r)); r++) {
         if (atomic_load(&node->forget) && atomic_load(&node->state) == BTI_DONE) bti_node_forget(node);
         bti_node_release(node);
     }
 }
 
 static bt_status evaluate(bti_node *const *wanted, size_t count, bool behind) {
-    bti_order order;
-    bti_submitted submitted = {0};
-    bt_status status = bti_claim(wanted, count, &order);
-    if (status == BT_OK) drop_failed(&order);
-    for (size_t i = 0; i < order.count && status == BT_OK; i++)
-        if (order.items[i]->symbolic)
+    evaluation e = {0};
+    bt_status status = bti_claim(wanted, count, &e.order);
+    if (status == BT_OK) drop_failed(&e.order);
+    for (size_t i = 0; i < e.order.count && status == BT_OK; i++)
+        if (e.order.items[i]->symbolic)
             status = bti_fail(BT_FAILED_PRECONDITION,
                               "this array depends on a function's input, or on what a loop or a branch is given, and "
                               "has no value outside of a call (bt_call)");
-    if (status == BT_OK && order.count) status = submit_order(&order, wanted, count, behind, &submitted);
-    retain_results(&submitted);
-    bti_claim_end(&order);
-    release_results(&submitted);
-    bti_exec_begin_submitted(&submitted);
+    if (status == BT_OK && e.order.count) status = submit_order(&e, wanted, count, behind);
+    retain_results(&e);
+    bti_claim_end(&e.order);
+    release_results(&e);
+    bti_exec_begin_submitted(&e.submitted);
+    bti_plan_key_free(&e.key);
     return status;
 }
 

@@ -42,7 +42,7 @@ _Atomic int64_t bti_flag_values_[BTI_FLAG_COUNT];
 BTI_STATIC_LOCK_RECURSIVE(flags_lock, flags) /* an error handler may ask for flags */
 static char *texts[BTI_FLAG_COUNT];          /* of TEXT flags; NULL: the default */
 static origin origins[BTI_FLAG_COUNT];
-static _Atomic uint64_t changes[BTI_FLAG_COUNT];
+static _Atomic uint64_t changes[BTI_FLAG_COUNT], all_changes;
 static char ranges[BTI_FLAG_COUNT][80];
 static bool passed[3]; /* moments */
 static bti_error *fault;
@@ -185,6 +185,7 @@ static bti_error *set(const char *prefix, const char *name, size_t name_length, 
     atomic_store(&bti_flag_values_[flag], number);
     origins[flag] = from;
     changes[flag]++;
+    all_changes++;
     return NULL;
 }
 
@@ -337,6 +338,11 @@ uint64_t bti_flag_changes(bti_flag flag) {
     return atomic_load(&changes[flag]);
 }
 
+uint64_t bti_flags_changes(void) {
+    bti_flags_read_();
+    return atomic_load(&all_changes);
+}
+
 bt_status bt_check_flags(void) {
     BTI_CALL("bt_check_flags");
     bti_error *error = bti_flags_fault();
@@ -394,6 +400,7 @@ void bti_flags_reset(void) {
         origins[flag] = DEFAULT;
         changes[flag]++;
     }
+    all_changes++;
     memset(passed, 0, sizeof passed);
     bti_errors_set_strict(false);
     bti_error_release(fault);

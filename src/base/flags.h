@@ -53,6 +53,7 @@ char *bti_flag_text(bti_flag flag);
 
 /* How often the flag was set: who keeps something made of its value compares this. */
 uint64_t bti_flag_changes(bti_flag flag);
+uint64_t bti_flags_changes(void); /* how often any was */
 
 /* Called by the thread that has read BERTH_FLAGS, and by each that has set the flag, afterwards and under no lock; it may be called when
  * nothing has changed. One per flag: the file that carries out what the flag says. Any time, by any thread. */

@@ -92,7 +92,7 @@ static void start(const part *p) {
     }
     p->collective->started = true;
     for (int m = 0; m < p->plan->group; m++) p->members[m].end = ends[m];
-    bti_trace_collective(begun, &p->run->prepared->plan, p->step, ends, &ready->asked);
+    bti_trace_collective(begun, &p->run->prepared->plan, p->step, ends, &ready->asked, p->run->places[p->plan->step]);
 }
 
 static void arrive(const part *p) {
@@ -157,7 +157,7 @@ static void judge(const part *p) {
 /* Errors name the place that recorded it. */
 static void do_there(const part *p, void (*what)(const part *p)) {
     int depth = bti_call_begin(NULL);
-    bti_place waiting = bti_call_set_place(p->run->prepared->steps[p->plan->step].asked.place);
+    bti_place waiting = bti_call_set_place(p->run->places[p->plan->step]);
     what(p);
     bti_call_set_place(waiting);
     bti_call_end(depth);

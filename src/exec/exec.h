@@ -51,36 +51,50 @@ bt_status bti_buffer_read(bti_buffer *buffer, size_t offset, void *host, size_t 
 /* Without waiting: its error as known now (borrowed), or NULL. */
 bti_error *bti_buffer_error(bti_buffer *buffer);
 
-/* Reserves all memory of the plan, then enqueues it; on return every result's node is DONE with its buffer and layout. All or
- * nothing: when memory is short nothing was enqueued and nodes are as they were; *error then holds the cause (retained).
- * `behind`: the thread of each queue starts on it now; else bti_buffer_wait runs it. Call it with a claim on the nodes: it changes
- * their states. *submitted is for bti_exec_begin_submitted, which starts the work, as it may run in it, when the claim has ended. */
+/* A plan made ready: programs and operands, once for all its runs. `prepared` takes over the plan's contents (on failure they are
+ * freed). Nodes that it names must live until its last run is submitted, unless they are stand-ins. */
 typedef struct bti_prepared bti_prepared;
+bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared);
+bti_prepared *bti_prepared_retain(bti_prepared *prepared);
+void bti_prepared_release(bti_prepared *prepared); /* NULL is fine; runs in flight go on */
+const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
+size_t bti_prepared_bytes(const bti_prepared *prepared); /* of host memory, about */
+/* From now on the plan names stand-ins, which it owns, so that it outlives the nodes that it was made of: each run gives `count`
+ * nodes of its own. `number` tells the place of a node among those (-1: it has none). False: one has none, or memory is short, and nothing has
+ * changed. Before its first run. */
+bool bti_prepared_stand_in(bti_prepared *prepared, size_t count,
+                           int64_t (*number)(const bti_node *node, const void *context), const void *context);
+/* The node of a run that a node of the plan stands for. nodes: NULL of a plan without stand-ins. */
+static inline bti_node *bti_run_node(bti_node *const *nodes, const bti_node *named) {
+    return nodes ? nodes[named->claimed] : (bti_node *)(uintptr_t)named;
+}
+
+/* Reserves all memory of a run, then enqueues it; on return every result's node is DONE with its buffer and layout. All or
+ * nothing: when memory is short nothing was enqueued and nodes are as they were; *error then holds the cause (retained).
+ * nodes: by number, where the plan names stand-ins; else NULL. `behind`: the thread of each queue starts on it now; else bti_buffer_wait
+ * runs it. Call it with a claim on the nodes: it changes their states. *submitted is for bti_exec_begin_submitted, which starts the work, as it
+ * may run in it, when the claim has ended. */
 typedef struct bti_submitted {
-    bti_prepared *prepared; /* NULL: nothing was submitted */
+    bti_prepared *prepared; /* retained; NULL: nothing was submitted */
     uint64_t end;
     bool begin;
 } bti_submitted;
-bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_submitted *submitted, bti_error **error);
+bt_status bti_exec_submit(bti_prepared *prepared, bti_node *const *nodes, bool behind, bti_submitted *submitted,
+                          bti_error **error);
 void bti_exec_begin_submitted(bti_submitted *submitted);
 
-/* The same in two parts, for what is run again: programs and operands made ready once, and each run. `prepared` takes
- * over the plan's contents (on failure they are freed). Nodes that its steps name must live as long. */
-bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared);
-void bti_prepared_release(bti_prepared *prepared); /* NULL is fine; runs in flight go on */
-const bti_plan *bti_prepared_plan(const bti_prepared *prepared);
-
 /* One run of it, in steps. begin: NULL when memory is short. give: replaces the buffer of an external storage (without it: the
- * plan's own). reserve: takes all memory, and does everything that can fail; on failure the run is freed and *error is the cause
- * (retained). result: the buffer of the plan's result (borrowed, until start). start: enqueues and frees the run; returns the number of its last
+ * plan's own); what is in it lies `moved` bytes further than in the plan's. reserve: takes all memory, and does everything that can fail; on failure the run is freed and *error is the cause
+ * (retained). result: the buffer of the plan's result (borrowed, until start), and how the result lies in it. start: enqueues and frees the run; returns the number of its last
  * submission. dispatch: starts that work now, on this thread if it is short. throttle: waits while too much
  * memory is kept by work that is submitted and not complete (flag ahead_bytes), or too many tasks are. No lock
  * is needed; call dispatch and throttle without one, since work may run in them. */
 typedef struct bti_run bti_run;
 bti_run *bti_exec_begin(bti_prepared *prepared);
-void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer);
+void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer, int64_t moved);
 bt_status bti_exec_reserve(bti_run *run, bti_error **error);
 bti_buffer *bti_exec_result(bti_run *run, size_t result);
+bti_layout bti_exec_result_layout(const bti_run *run, size_t result);
 void bti_exec_abandon(bti_run *run);
 uint64_t bti_exec_start(bti_run *run);
 void bti_exec_dispatch(bti_prepared *prepared, uint64_t end);

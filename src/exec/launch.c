@@ -85,17 +85,17 @@ static void run_step(bti_run *run, size_t s) {
     const bti_ready_step *ready = &run->prepared->steps[s];
     if (inputs_failed(run, step) || device_is_late(run, step)) return;
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
-    bti_place waiting = bti_call_set_place(ready->asked.place);
+    bti_place waiting = bti_call_set_place(run->places[s]);
     uint64_t start = bti_device_trace_begin(step->device);
     bt_status status = bti_flag_bool(BTI_FLAG_memory_fill) ? fill_outputs(run, s) : BT_OK;
     if (status == BT_OK)
         status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : bti_launch_step(run, s);
-    bti_trace_step(start, &run->prepared->plan, step, &ready->asked);
+    bti_trace_step(start, &run->prepared->plan, step, &ready->asked, run->places[s]);
     bti_call_set_place(waiting);
     bti_call_end(depth);
     if (status == BT_OK) return;
     bti_error *error = bti_error_last();
-    if (!error) error = bti_error_at(ready->asked.place, status, "%s without a word", bt_status_name(status));
+    if (!error) error = bti_error_at(run->places[s], status, "%s without a word", bt_status_name(status));
     fail_outputs(run, step, error);
     bti_error_release(error);
 }
@@ -104,9 +104,8 @@ static void run_step(bti_run *run, size_t s) {
 static void fail_steps(const bti_run_task *task, bt_status status, bool late) {
     bti_error *cause = late ? bti_error_last() : NULL;
     for (size_t s = task->plan->first; s < task->plan->last; s++) {
-        bti_error *error = late
-                               ? bti_error_retain(cause)
-                               : bti_error_at(task->run->prepared->steps[s].asked.place, status, "%s", bt_error_text());
+        bti_error *error =
+            late ? bti_error_retain(cause) : bti_error_at(task->run->places[s], status, "%s", bt_error_text());
         fail_outputs(task->run, &task->run->prepared->plan.steps.items[s], error);
         bti_error_release(error);
     }
@@ -116,7 +115,7 @@ static void fail_steps(const bti_run_task *task, bt_status status, bool late) {
 /* Waits for the task in flight. What was launched with an input that failed meanwhile fails too. */
 static void wait_and_check(bti_run_task *task) {
     if (task->failed) return;
-    const bti_place *first = &task->run->prepared->steps[task->plan->first].asked.place;
+    const bti_place *first = &task->run->places[task->plan->first];
     bt_status status =
         bti_device_wait_since(task->plan->device, task->event, task->entry.since_ns, first, &task->unfinished);
     if (status != BT_OK) fail_steps(task, status, task->unfinished);

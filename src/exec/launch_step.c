@@ -44,14 +44,15 @@ static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_s
     for (int axis = 0; axis < worked_on->rank; axis++) event->elements *= (uint64_t)worked_on->shape[axis];
 }
 
-void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked) {
+void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked,
+                     bti_place place) {
     bti_trace_event event = {.kind = BTI_TRACE_KERNEL,
                              .device = (int16_t)step->device,
                              .to = (int16_t)step->device,
                              .start_ns = start,
                              .end_ns = bti_device_trace_end(step->device),
-                             .file = asked->place.site.file,
-                             .line = asked->place.site.line};
+                             .file = place.site.file,
+                             .line = place.site.line};
     memcpy(event.operations, asked->operations, sizeof event.operations);
     bti_step_name(event.name, sizeof event.name, plan, step);
     if (asked->own) snprintf(event.name, sizeof event.name, "%s", asked->own);
@@ -63,7 +64,7 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
 }
 
 void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_reduction_end *ends,
-                          const bti_trace_asked *asked) {
+                          const bti_trace_asked *asked, bti_place place) {
     for (int m = 0; m < step->group && start; m++) {
         int16_t device = (int16_t)bti_plan_device(plan, step, m);
         bti_trace_event event = {.kind = BTI_TRACE_COLLECTIVE,
@@ -71,8 +72,8 @@ void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *
                                  .to = device,
                                  .start_ns = ends[m].begin_ns ? ends[m].begin_ns : start,
                                  .end_ns = ends[m].begin_ns ? ends[m].end_ns : bti_trace_now(),
-                                 .file = asked->place.site.file,
-                                 .line = asked->place.site.line};
+                                 .file = place.site.file,
+                                 .line = place.site.line};
         memcpy(event.operations, asked->operations, sizeof event.operations);
         bti_step_name(event.name, sizeof event.name, plan, step);
         for (int i = m; i < step->input_count; i += step->group)
@@ -264,7 +265,7 @@ static bt_status launch_region(const region_run *region) {
         bti_place outer = bti_call_set_place(asked->place);
         uint64_t start = bti_device_trace_begin(region->device);
         bt_status status = bti_launch_step(region->run, s);
-        bti_trace_step(start, region->plan, &region->plan->steps.items[s], asked);
+        bti_trace_step(start, region->plan, &region->plan->steps.items[s], asked, asked->place);
         bti_call_set_place(outer);
         if (status != BT_OK) return status;
     }

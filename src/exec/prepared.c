@@ -12,6 +12,11 @@
 
 /* --- making ready ------------------------------------------------------------------------------------------------------ */
 
+bti_prepared *bti_prepared_retain(bti_prepared *of) {
+    atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
+    return of;
+}
+
 void bti_prepared_release(bti_prepared *of) {
     if (!of || atomic_fetch_sub_explicit(&of->refs, 1, memory_order_acq_rel) != 1) return;
     while (of->idle) {
@@ -35,6 +40,8 @@ void bti_prepared_release(bti_prepared *of) {
     for (size_t c = 0; c < of->collectives.count; c++) bti_free(of->collectives.items[c].elements);
     bti_vec_free(&of->collectives);
     bti_vec_free(&of->members);
+    for (size_t i = 0; i < of->stand_in_count; i++) bti_node_release(of->stand_ins[i]);
+    bti_free(of->stand_ins);
     pthread_cond_destroy(&of->judged);
     bti_lock_destroy(&of->lock);
     bti_free(of);
@@ -397,20 +404,22 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
 
 static bti_run *run_new(bti_prepared *of) {
     size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
-    size_t bytes = sizeof(bti_run) + storages * 4 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
+    size_t bytes = sizeof(bti_run) + storages * 5 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
                    of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task) +
-                   of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member);
+                   of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member) + of->plan.steps.count * sizeof(bti_place);
     bti_run *run = bti_calloc(1, bytes);
     if (!run) return NULL;
     run->addresses = (uint64_t *)(run + 1);
     run->idle = run->addresses + storages;
-    run->buffers = (bti_buffer **)(run->idle + storages);
+    run->moved = (int64_t *)(run->idle + storages);
+    run->buffers = (bti_buffer **)(run->moved + storages);
     run->errors = (_Atomic(bti_error *) *)(run->buffers + storages);
     run->arenas = (bti_buffer **)(run->errors + storages);
     run->operands = (bti_operand *)(run->arenas + devices);
     run->tasks = (bti_run_task *)(run->operands + of->operand_count);
     run->collectives = (bti_run_collective *)(run->tasks + tasks);
     run->members = (bti_run_member *)(run->collectives + of->collectives.count);
+    run->places = (bti_place *)(run->members + of->members.count);
     if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
     for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
     return run;
@@ -425,6 +434,7 @@ bti_run *bti_exec_begin(bti_prepared *of) {
     if (!run) return NULL;
     atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
     run->prepared = of;
+    run->nodes = NULL;
     atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
     bti_collectives_begin(run);
     return run;

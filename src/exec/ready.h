@@ -10,7 +10,7 @@
 
 /* Who asked for a step, for base/trace.h: kept when its nodes may be gone. */
 typedef struct bti_trace_asked {
-    bti_place place;                              /* of a kernel: of its last operation */
+    bti_place place; /* of a kernel: of its last operation; a run has places of its own */
     const char *operations[BTI_TRACE_OPERATIONS]; /* public ones, each once, the last one last; then NULL */
     const char *own;                              /* the name of an operation of the program's; NULL: it is none */
 } bti_trace_asked;
@@ -76,6 +76,8 @@ struct bti_prepared {
     bti_lock lock;
     pthread_cond_t judged; /* a collective of a run */
     struct bti_run *idle;  /* runs that are over, to be used again */
+    bti_node **stand_ins;  /* that the plan names, by number, with gaps; retained */
+    size_t stand_in_count;
 };
 
 typedef struct bti_run_task {
@@ -111,7 +113,10 @@ struct bti_run {
     uint32_t traced;              /* its number in recordings; 0: it is in none */
     bti_prepared *prepared;       /* retained while it runs */
     bti_run *next;                /* idle */
+    bti_node *const *nodes;       /* while it is being submitted: what stand-ins stand for; NULL: the plan names none */
+    bti_place *places;            /* by step: who asked for it */
     uint64_t *addresses;          /* by storage */
+    int64_t *moved;               /* by storage: bytes that what is given lies further than in the plan */
     uint64_t *idle;               /* by storage: of what arrives, the number after which its memory may be written */
     bti_buffer **buffers;         /* by storage: what is given, kept or arrives */
     _Atomic(bti_error *) *errors; /* by storage: of temporaries */

@@ -12,24 +12,31 @@
 
 /* --- memory --------------------------------------------------------------------------------------------------------- */
 
+static const bti_node *node_of(const bti_run *run, const bti_storage *storage) {
+    return bti_run_node(run->nodes, storage->node);
+}
+
 /* What the node is; a tuple has no dtype and shape of its own. */
-static bti_type type_in(const bti_plan *plan, const bti_storage *storage) {
-    if (!storage->node->tuple) return bti_type_of(storage->node);
+static bti_type type_in(const bti_run *run, const bti_storage *storage) {
+    const bti_plan *plan = &run->prepared->plan;
+    const bti_node *node = node_of(run, storage);
+    if (!node->tuple) return bti_type_of(node);
     const bti_value *value = &plan->values.items[storage->value];
     bti_type type = {.dtype = value->dtype, .rank = value->rank};
     memcpy(type.shape, value->shape, sizeof type.shape);
     return type;
 }
 
-static bt_status out_of_memory(const bti_plan *plan, const bti_storage *storage, int64_t bytes, bti_error **error) {
-    bti_type type = type_in(plan, storage);
-    *error = bti_out_of_memory(storage->device, bytes, storage->node, &type, storage->reader, bt_error_text());
+static bt_status out_of_memory(const bti_run *run, const bti_storage *storage, int64_t bytes, bti_error **error) {
+    bti_type type = type_in(run, storage);
+    const bti_node *reader = storage->reader ? bti_run_node(run->nodes, storage->reader) : NULL;
+    *error = bti_out_of_memory(storage->device, bytes, node_of(run, storage), &type, reader, bt_error_text());
     return bti_fail_with(*error);
 }
 
-static void describe_result(bti_buffer *buffer, const bti_plan *plan, const bti_storage *storage) {
-    if (!storage->node->tuple) return;
-    bti_type type = type_in(plan, storage);
+static void describe_result(bti_buffer *buffer, const bti_run *run, const bti_storage *storage) {
+    if (!node_of(run, storage)->tuple) return;
+    bti_type type = type_in(run, storage);
     buffer->dtype = type.dtype;
     buffer->rank = type.rank;
     memcpy(buffer->shape, type.shape, sizeof buffer->shape);
@@ -37,12 +44,12 @@ static void describe_result(bti_buffer *buffer, const bti_plan *plan, const bti_
 
 static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
     const bti_storage *storage = &run->prepared->plan.storages.items[s];
-    bti_buffer *buffer = bti_buffer_new(storage->device, (size_t)storage->bytes, storage->node);
+    bti_buffer *buffer = bti_buffer_new(storage->device, (size_t)storage->bytes, node_of(run, storage));
     if (!buffer) return bti_no_memory();
-    describe_result(buffer, &run->prepared->plan, storage);
+    describe_result(buffer, run, storage);
     run->buffers[s] = buffer;
     bt_status status = bti_buffer_reserve(buffer, false);
-    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(&run->prepared->plan, storage, storage->bytes, error);
+    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(run, storage, storage->bytes, error);
     if (status == BT_OK) {
         run->addresses[s] = buffer->address;
         run->idle[s] = buffer->block ? buffer->block->busy_until : 0;
@@ -65,13 +72,25 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
     const bti_plan *plan = &run->prepared->plan;
     if (!plan->arenas.items[device]) return BT_OK;
     const bti_storage *largest = largest_temporary(plan, (int)device);
-    bti_buffer *arena = bti_buffer_new((int)device, (size_t)plan->arenas.items[device], largest->node);
+    bti_buffer *arena = bti_buffer_new((int)device, (size_t)plan->arenas.items[device], node_of(run, largest));
     if (!arena) return bti_no_memory();
-    describe_result(arena, plan, largest);
+    describe_result(arena, run, largest);
     run->arenas[device] = arena;
     bt_status status = bti_buffer_reserve(arena, false);
-    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(plan, largest, plan->arenas.items[device], error);
+    if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(run, largest, plan->arenas.items[device], error);
     return status;
+}
+
+/* The memory of an external storage: what was given for the run, what the run's own node lies in, or what the plan was made for. */
+static void bind_given(bti_run *run, size_t s) {
+    const bti_storage *storage = &run->prepared->plan.storages.items[s];
+    if (run->nodes) {
+        const bti_node *node = node_of(run, storage);
+        int64_t further = node->layout.offset - storage->node->layout.offset;
+        bti_exec_give(run, (int32_t)s, node->buffer, further * (int64_t)bt_dtype_size((bt_dtype)node->dtype));
+    }
+    if (!run->buffers[s]) bti_exec_give(run, (int32_t)s, storage->external, 0);
+    run->addresses[s] = run->buffers[s]->address + (uint64_t)run->moved[s];
 }
 
 static bt_status reserve_all(bti_run *run, bti_error **error) {
@@ -80,9 +99,7 @@ static bt_status reserve_all(bti_run *run, bti_error **error) {
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
         if (storage->given) {
-            if (storage->last_step < 0) continue;
-            if (!run->buffers[s]) run->buffers[s] = bti_buffer_retain(storage->external);
-            run->addresses[s] = run->buffers[s]->address;
+            if (storage->last_step >= 0) bind_given(run, s);
         } else if (storage->offset >= 0)
             run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
         else if (bti_plan_reserves(plan, storage))
@@ -95,12 +112,22 @@ static int32_t result_storage(const bti_plan *plan, size_t result) {
     return plan->values.items[plan->results.items[result].value].storage;
 }
 
-void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer) {
+void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer, int64_t moved) {
     run->buffers[storage] = bti_buffer_retain(buffer);
+    run->moved[storage] = moved;
 }
 
 bti_buffer *bti_exec_result(bti_run *run, size_t result) {
     return run->buffers[result_storage(&run->prepared->plan, result)];
+}
+
+bti_layout bti_exec_result_layout(const bti_run *run, size_t result) {
+    const bti_plan *plan = &run->prepared->plan;
+    const bti_value *value = &plan->values.items[plan->results.items[result].value];
+    bti_layout layout = value->layout;
+    if (plan->storages.items[value->storage].given)
+        layout.offset += run->moved[value->storage] / (int64_t)bt_dtype_size(value->dtype);
+    return layout;
 }
 
 bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
@@ -156,6 +183,9 @@ uint64_t bti_exec_start(bti_run *run) {
     const bti_prepared *of = run->prepared;
     uint64_t before[BTI_MAX_DEVICES], numbers[BTI_MAX_DEVICES];
     size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
+    for (size_t s = 0; s < of->plan.steps.count; s++)
+        run->places[s] = bti_run_node(run->nodes, of->plan.steps.items[s].node)->place;
+    run->nodes = NULL;
     uint64_t start = bti_trace_begin(), hash = start ? bti_plan_hash(&of->plan) : 0;
     uint32_t traced = run->traced = start ? bti_trace_new_run() : 0;
     bti_run_queues_lock();
@@ -210,31 +240,47 @@ void bti_exec_throttle(void) {
     }
 }
 
-bt_status bti_exec_submit(bti_plan *plan, bool behind, bti_submitted *submitted, bti_error **error) {
-    bti_prepared *prepared;
-    *error = NULL;
-    BTI_TRY(bti_exec_prepare(plan, &prepared));
-    const bti_plan *own = bti_prepared_plan(prepared);
-    bti_run *run = bti_exec_begin(prepared);
-    bt_status status = run ? bti_exec_reserve(run, error) : bti_no_memory();
-    for (size_t r = 0; r < own->results.count && status == BT_OK; r++) {
-        bti_node *node = own->results.items[r].node;
-        int32_t of_tuple = own->results.items[r].of_tuple;
+/* Tuples have room for the buffers of their results: planning makes it, and so does who runs a plan again. */
+static bt_status make_room_in_tuples(const bti_plan *plan, bti_node *const *nodes) {
+    for (size_t r = 0; r < plan->results.count; r++) {
+        bti_tuple *tuple = bti_run_node(nodes, plan->results.items[r].node)->tuple;
+        if (plan->results.items[r].of_tuple < 0 || tuple->buffers) continue;
+        tuple->buffers = bti_calloc((size_t)tuple->result_count + 1, sizeof *tuple->buffers);
+        if (!tuple->buffers) return bti_no_memory();
+    }
+    return BT_OK;
+}
+
+static void fill_results(bti_run *run) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t r = 0; r < plan->results.count; r++) {
+        bti_node *node = bti_run_node(run->nodes, plan->results.items[r].node);
+        int32_t of_tuple = plan->results.items[r].of_tuple;
+        bti_buffer *buffer = bti_buffer_retain(bti_exec_result(run, r));
         if (of_tuple >= 0) {
-            node->tuple->buffers[of_tuple] = bti_buffer_retain(bti_exec_result(run, r));
+            node->tuple->buffers[of_tuple] = buffer;
             continue;
         }
-        node->buffer = bti_buffer_retain(bti_exec_result(run, r));
-        node->layout = own->values.items[own->results.items[r].value].layout;
+        node->buffer = buffer;
+        node->layout = bti_exec_result_layout(run, r);
     }
-    uint64_t end = status == BT_OK ? bti_exec_start(run) : 0;
-    for (size_t r = 0; r < own->results.count && status == BT_OK; r++)
-        atomic_store(&own->results.items[r].node->state, BTI_DONE);
-    if (status == BT_OK)
-        *submitted = (bti_submitted){prepared, end, behind || prepared->only_device < 0};
-    else
-        bti_prepared_release(prepared);
-    return status;
+}
+
+bt_status bti_exec_submit(bti_prepared *prepared, bti_node *const *nodes, bool behind, bti_submitted *submitted,
+                          bti_error **error) {
+    const bti_plan *plan = &prepared->plan;
+    *error = NULL;
+    BTI_TRY(make_room_in_tuples(plan, nodes));
+    bti_run *run = bti_exec_begin(prepared);
+    if (!run) return bti_no_memory();
+    run->nodes = nodes;
+    BTI_TRY(bti_exec_reserve(run, error));
+    fill_results(run);
+    uint64_t end = bti_exec_start(run);
+    for (size_t r = 0; r < plan->results.count; r++)
+        atomic_store(&bti_run_node(nodes, plan->results.items[r].node)->state, BTI_DONE);
+    *submitted = (bti_submitted){bti_prepared_retain(prepared), end, behind || prepared->only_device < 0};
+    return BT_OK;
 }
 
 void bti_exec_begin_submitted(bti_submitted *submitted) {

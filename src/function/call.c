@@ -103,12 +103,12 @@ static bool join_gates_of(const bti_origin *origin, bti_gate **gate) {
     return room;
 }
 
-static bti_node *result_node(const bti_ready_call *ready, bti_run *run, const bti_source *source, bti_gate *gate) {
-    const bti_plan *plan = bti_prepared_plan(ready->prepared);
+static bti_node *result_node(bti_run *run, const bti_source *source, bti_gate *gate) {
+    bti_layout layout = bti_exec_result_layout(run, (size_t)source->index);
     const bti_node *like = source->node;
     bti_buffer *buffer = bti_buffer_retain(bti_exec_result(run, (size_t)source->index));
     bti_node *node = bti_node_done(BTI_OP_call, (bt_dtype)like->dtype, like->rank, like->shape, NULL, buffer,
-                                   &plan->values.items[plan->results.items[source->index].value].layout);
+                                   &layout);
     if (!node) {
         bti_buffer_release(buffer);
         return NULL;
@@ -125,7 +125,7 @@ static bt_array *make_output(const bt_function *f, const bti_ready_call *ready, 
         if (f->outputs[i] == f->outputs[o]) return bti_array_on(bti_node_of(before[i]));
     if (source->from == BTI_FROM_CONSTANT || f->places.items[o] < 0)
         return bti_array_on(source->from == BTI_FROM_GIVEN ? origin->given[source->index] : f->outputs[o]);
-    bti_node *node = result_node(ready, run, source, gate);
+    bti_node *node = result_node(run, source, gate);
     if (node) bti_origin_add(origin, o, node);
     return bti_array_new(node);
 }
@@ -140,16 +140,14 @@ static bool make_outputs(const bt_function *f, const bti_ready_call *ready, bti_
 }
 
 static bti_set_step *make_step(const bti_ready_call *ready, const bti_origin *origin, bti_run *run, bti_gate *gate) {
-    const bti_plan *plan = bti_prepared_plan(ready->prepared);
     bti_set_step *step = bti_set_step_new(ready->set_count, gate);
     for (int n = 0; n < ready->set_count && step; n++) {
         const bti_source *source = &ready->sets[n];
         bool planned = source->from == BTI_FROM_PLAN;
         const bti_node *node = source->from == BTI_FROM_GIVEN ? origin->given[source->index] : source->node;
         bti_buffer *buffer = planned ? bti_exec_result(run, (size_t)source->index) : node->buffer;
-        const bti_layout *layout =
-            planned ? &plan->values.items[plan->results.items[source->index].value].layout : &node->layout;
-        if (bti_set_step_add(step, ready->updated[n], ready->replicas[n], buffer, layout)) continue;
+        bti_layout layout = planned ? bti_exec_result_layout(run, (size_t)source->index) : node->layout;
+        if (bti_set_step_add(step, ready->updated[n], ready->replicas[n], buffer, &layout)) continue;
         bti_set_step_drop(step);
         return NULL;
     }
@@ -164,7 +162,9 @@ static bti_run *reserve_run(const bti_ready_call *ready, const bti_origin *origi
     if (!run) return NULL;
     for (size_t s = 0; s < ready->storages.count; s++) {
         const bti_given_storage *storage = &ready->storages.items[s];
-        bti_exec_give(run, storage->storage, origin->given[storage->given]->buffer);
+        const bti_node *given = origin->given[storage->given];
+        int64_t further = given->layout.offset - ready->given[storage->given]->layout.offset;
+        bti_exec_give(run, storage->storage, given->buffer, further * (int64_t)bt_dtype_size((bt_dtype)given->dtype));
     }
     bti_error *error;
     bool quiet = bti_errors_quiet(true); /* the evaluation of the recorded call reports it */

@@ -10,7 +10,7 @@
 static bool are_planned_alike(const bti_node *a, const bti_node *b, bt_transfers policy) {
     if (policy == BT_TRANSFERS_ERROR && atomic_load(&a->committed) != atomic_load(&b->committed)) return false;
     return a->dtype == b->dtype && a->weak == b->weak && a->device == b->device &&
-           a->layout.offset == b->layout.offset && bti_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
+           bti_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
            memcmp(a->layout.stride, b->layout.stride, a->rank * sizeof *a->layout.stride) == 0;
 }
 

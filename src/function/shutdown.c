@@ -2,6 +2,7 @@
 #include <berth/view.h>
 
 #include "array/eval.h"
+#include "array/plan_cache.h"
 #include "base/cores.h"
 #include "base/recycle.h"
 #include "device/late.h"
@@ -38,6 +39,7 @@ bt_status bt_shutdown(void) {
     if (bti_buffers_alive())
         return bti_fail(BT_INTERNAL, "%llu results are in use although no array refers to them: a reference was lost",
                         (unsigned long long)bti_buffers_alive());
+    bti_plan_cache_clear();
     bti_exec_shutdown();
     bti_device_shutdown();
     bti_cores_shutdown();

@@ -1,0 +1,23 @@
+/* Plans that evaluations run again: made ready once, found by their keys (plan_key.h), bounded by bytes (flag plan_cache). */
+#ifndef BTI_ARRAY_PLAN_CACHE_H
+#define BTI_ARRAY_PLAN_CACHE_H
+
+#include "array/plan_key.h"
+#include "exec/exec.h"
+
+/* The plan for this key, retained; NULL: it is not there. It names stand-ins: its runs are given key->nodes. */
+bti_prepared *bti_plan_cache_find(const bti_plan_key *key);
+/* Offers a new plan, before its first run; the second one with the same key is kept: most evaluations of a program that has no loop come once.
+ * True: it is kept, and names stand-ins. */
+bool bti_plan_cache_keep(const bti_plan_key *key, const bti_order *order, bti_prepared *prepared);
+/* Drops all; those in use live on. For shutdown. */
+void bti_plan_cache_clear(void);
+
+/* What is kept, and how often a plan was found since the start. */
+typedef struct bti_plan_cache_counts {
+    uint64_t found;
+    size_t plans, bytes;
+} bti_plan_cache_counts;
+bti_plan_cache_counts bti_plan_cache_count(void);
+
+#endif
