@@ -10,8 +10,7 @@ typedef struct pure {
     bool exact[MOST_INSTRUCTIONS];
 } pure;
 
-/* The same elements behind `offset` others, in the middle of a longer array. */
-static bt_array *moved(bt_array *leaf, int64_t offset) {
+bt_array *move_in_memory(bt_array *leaf, int64_t offset) {
     bt_shape shape = {.rank = bt_rank(leaf)};
     for (int i = 0; i < shape.rank; i++) shape.size[i] = bt_size(leaf, i);
     int64_t count = bt_count(leaf), low[1] = {offset}, high[1] = {3};
@@ -44,7 +43,7 @@ static const char *call_all_ways(uint64_t seed, const pure *p, const outcomes *w
         what = call_and_compare(f, p->given.leaf, p, wanted);
         for (int i = 0; i < count; i++) arguments[i] = other_numbers(p->given.leaf[i]);
         if (!what) what = call_and_compare(f, arguments, p, NULL);
-        for (int i = 0; i < count; i++) arguments[i] = moved(p->given.leaf[i], 1 + (int64_t)(seed + (uint64_t)i) % 64);
+        for (int i = 0; i < count; i++) arguments[i] = move_in_memory(p->given.leaf[i], 1 + (int64_t)(seed + (uint64_t)i) % 64);
         if (!what) what = call_and_compare(f, arguments, p, wanted);
         for (int i = 0; i < count; i++) arguments[i] = p->given.leaf[p->given.alike[i]];
         if (!what) what = call_and_compare(f, arguments, p, shared);

@@ -52,10 +52,13 @@ typedef struct check {
 static const check simulated_checks[] = {
     {"calls", DEVICES "kernels=blocks", EVEN, check_calls},
     {"calls on cards", CARDS "kernels=blocks,memory_fill=on", ODD, check_calls},
+    {"plans", DEVICES "kernels=blocks", ODD, check_plans},
+    {"plans on cards", CARDS "kernels=blocks,memory_fill=on", EVEN, check_plans},
     {"faults", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_faults},
     {"faults on cards", CARDS "kernels=blocks", ODD, check_faults},
 };
-static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check_calls}};
+static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check_calls},
+                                   {"plans", "default_device=gpu:0", ODD, check_plans}};
 
 enum { BATCH = 100 };
 #define LENGTH(table) (int)(sizeof(table) / sizeof *(table))

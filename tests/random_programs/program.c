@@ -115,7 +115,7 @@ static bt_array *give_leaf(leaves *given, bt_array *leaf, bool whole) {
     given->alike[i] = alike;
     given->count++;
     if (given->how == LEAVES_ARE_SHARED) return given->leaf[alike];
-    if (given->how == LEAVES_AS_THEY_ARE) return leaf;
+    if (given->how == LEAVES_AS_THEY_ARE) return given->change ? given->change(leaf, i) : leaf;
     bt_shape shape = {.rank = bt_rank(leaf)};
     for (int k = 0; k < shape.rank; k++) shape.size[k] = bt_size(leaf, k);
     return given->input[i] = bt_input_shape(bt_dtype_of(leaf), shape);

@@ -39,6 +39,7 @@ typedef struct leaves {
     bt_array *leaf[MOST_INSTRUCTIONS], *input[MOST_INSTRUCTIONS];
     int alike[MOST_INSTRUCTIONS]; /* the first that is like it */
     bool whole[MOST_INSTRUCTIONS];
+    bt_array *(*change)(bt_array *leaf, int index); /* what stands in the place of each as it is; NULL: itself */
 } leaves;
 
 /* Records the pure program of a seed in the caller's scope; its values that are no errors, and how many there are. */
@@ -46,9 +47,12 @@ int record_pure(uint64_t seed, leaves *given, bt_array **results, bool *exact);
 void keep_results(bt_array *const *results, const bool *exact, int count, outcomes *out);
 
 /* What is wrong (a static text), or NULL. calls.c: a pure program as a function that is called again and again, with other numbers, at other places in memory, with
- * arguments that are one array. faults.c: steps that fail at a command drawn by the seed leave all variables old, or all new. */
+ * arguments that are one array. plans.c: its evaluations come again, with other scalars, at other places, held otherwise. faults.c: steps that fail at a command drawn by the seed leave all variables old, or all new. */
 const char *check_calls(uint64_t seed);
+const char *check_plans(uint64_t seed);
 const char *check_faults(uint64_t seed);
+/* The same elements behind `offset` others, in the middle of a longer array. */
+bt_array *move_in_memory(bt_array *leaf, int64_t offset);
 
 /* NULL, or in what way b differs from a (a static text): to the bit, or within what other engines may round differently. */
 const char *differ(const outcomes *a, const outcomes *b, bool to_the_bit);
