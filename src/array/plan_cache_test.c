@@ -44,7 +44,8 @@ typedef struct variant {
     bool subtract, folds_rows, transposed, same_array, two_wanted, held;
 } variant;
 
-#define PLAIN {.scalar = 2, .rows = 3, .dtype = BT_F32, .device = "gpu:0"}
+#define PLAIN \
+    { .scalar = 2, .rows = 3, .dtype = BT_F32, .device = "gpu:0" }
 static const variant plain = PLAIN;
 
 static bt_array *leaf(const variant *v, double first) {

@@ -6,12 +6,12 @@
 #include "device/registry.h"
 #include "exec/buffer.h"
 
-/* The number of a node that is read, or of a buffer: it is in the order of meeting. */
 typedef struct writer {
     const bti_order *order;
     BTI_VEC(uint64_t) words;
     BTI_VEC(bti_node *) nodes;
-    bti_numbers met; /* nodes that are read and not computed, and the buffers that they lie in, which are told apart by address alone */
+    bti_numbers
+        met; /* nodes that are read and not computed, and the buffers that they lie in, which are told apart by address alone */
 } writer;
 
 enum { ASKED = 1, HELD = 2, PASSED = 4, FORGETS = 8 };
@@ -34,11 +34,14 @@ static bool order_fits(const bti_order *order) {
 
 /* There is room. */
 static void add_word(writer *w, uint64_t word) { w->words.items[w->words.count++] = word; }
-static void add_bytes(writer *w, const void *bytes, size_t count) {
-    size_t words = (count + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+static void add_numbers(writer *w, const int64_t *numbers, int count) {
+    for (int i = 0; i < count; i++) add_word(w, (uint64_t)numbers[i]);
+}
+static void add_attr(writer *w, const bti_node *node) {
+    size_t bytes = bti_attr_bytes((bti_op)node->op), words = (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
     if (!words) return;
     w->words.items[w->words.count + words - 1] = 0;
-    memcpy(w->words.items + w->words.count, bytes, count);
+    memcpy(w->words.items + w->words.count, node->attr, bytes);
     w->words.count += words;
 }
 
@@ -50,9 +53,8 @@ static uint64_t first_word(const bti_node *node, unsigned marks) {
 /* The number of what a node reads; -1: memory is short. */
 static int64_t number_of_input(writer *w, bti_node *input) {
     if (bti_is_claimed(input, w->order)) return input->claimed;
-    bool met;
-    if (!bti_number_meet(&w->met, input, &met)) return -1;
-    if (met) return bti_number_of(&w->met, input);
+    int64_t known = bti_number_of(&w->met, input);
+    if (known >= 0) return known;
     if (!bti_vec_push(&w->nodes, input)) return -1;
     int64_t number = (int64_t)w->nodes.count - 1;
     return bti_number_put(&w->met, input, number) ? number : -1;
@@ -66,7 +68,7 @@ static bool add_tuple(writer *w, const bti_tuple *tuple) {
     for (int i = 0; i < tuple->result_count; i++) {
         const bti_type *type = &tuple->types[i];
         add_word(w, (uint64_t)type->dtype | (uint64_t)type->rank << 8);
-        add_bytes(w, type->shape, (size_t)type->rank * sizeof *type->shape);
+        add_numbers(w, type->shape, type->rank);
     }
     return true;
 }
@@ -79,8 +81,8 @@ static bool add_node(writer *w, const bti_node *node, bool asked) {
                      (atomic_load(&node->forget) ? FORGETS : 0);
     add_word(w, first_word(node, marks));
     add_word(w, (uint64_t)(uintptr_t)node->place.name);
-    add_bytes(w, node->shape, node->rank * sizeof *node->shape);
-    add_bytes(w, node->attr, bti_attr_bytes((bti_op)node->op));
+    add_numbers(w, node->shape, node->rank);
+    add_attr(w, node);
     for (size_t i = 0; i < inputs; i++) {
         int64_t number = number_of_input(w, node->inputs[i]);
         if (number < 0) return false;
@@ -94,13 +96,12 @@ static bool add_given(writer *w, size_t number) {
     const bti_node *node = w->nodes.items[number];
     const bti_node *memory = (const bti_node *)(const void *)node->buffer; /* an address */
     if (node->tuple || !memory || !bti_vec_reserve(&w->words, 2 + 2 * BTI_MAX_RANK)) return false;
-    bool met;
-    if (!bti_number_meet(&w->met, memory, &met)) return false;
-    if (!met && !bti_number_put(&w->met, memory, (int64_t)number)) return false;
-    add_word(w, first_word(node, 0) & 0xFFFFFFFF00u);
-    add_word(w, met ? (uint64_t)bti_number_of(&w->met, memory) : number);
-    add_bytes(w, node->shape, node->rank * sizeof *node->shape);
-    add_bytes(w, node->layout.stride, node->rank * sizeof *node->layout.stride);
+    int64_t first = bti_number_of(&w->met, memory);
+    if (first < 0 && !bti_number_put(&w->met, memory, (int64_t)number)) return false;
+    add_word(w, first_word(node, 0) & 0xFFFFFFFFFF00u);
+    add_word(w, first < 0 ? number : (uint64_t)first);
+    add_numbers(w, node->shape, node->rank);
+    add_numbers(w, node->layout.stride, node->rank);
     return true;
 }
 
@@ -115,7 +116,8 @@ static bool *mark_asked(const bti_order *order, bti_node *const *wanted, size_t 
 
 static bool write_all(writer *w, const bool *asked) {
     const bti_order *order = w->order;
-    if (!bti_vec_reserve(&w->nodes, order->count + 8) || !bti_vec_reserve(&w->words, 8 * order->count + 32)) return false;
+    if (!bti_vec_reserve(&w->nodes, order->count + 8) || !bti_vec_reserve(&w->words, 8 * order->count + 32))
+        return false;
     memcpy(w->nodes.items, order->items, order->count * sizeof *order->items);
     w->nodes.count = order->count;
     add_word(w, bti_flags_changes());

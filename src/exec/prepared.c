@@ -406,7 +406,8 @@ static bti_run *run_new(bti_prepared *of) {
     size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
     size_t bytes = sizeof(bti_run) + storages * 5 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
                    of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task) +
-                   of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member) + of->plan.steps.count * sizeof(bti_place);
+                   of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member) +
+                   of->plan.steps.count * sizeof(bti_place);
     bti_run *run = bti_calloc(1, bytes);
     if (!run) return NULL;
     run->addresses = (uint64_t *)(run + 1);

@@ -10,7 +10,7 @@
 
 /* Who asked for a step, for base/trace.h: kept when its nodes may be gone. */
 typedef struct bti_trace_asked {
-    bti_place place; /* of a kernel: of its last operation; a run has places of its own */
+    bti_place place;                              /* of a kernel: of its last operation; a run has places of its own */
     const char *operations[BTI_TRACE_OPERATIONS]; /* public ones, each once, the last one last; then NULL */
     const char *own;                              /* the name of an operation of the program's; NULL: it is none */
 } bti_trace_asked;

@@ -27,8 +27,7 @@ static bool visit_names(bti_plan *plan, visit_name *function, void *context) {
                visit(&plan->steps.items[s].reader, function, context);
     for (size_t r = 0; r < plan->results.count && fine; r++)
         fine = visit_result(&plan->results.items[r].node, function, context);
-    for (size_t m = 0; m < plan->members.count && fine; m++)
-        fine = visit(&plan->members.items[m], function, context);
+    for (size_t m = 0; m < plan->members.count && fine; m++) fine = visit(&plan->members.items[m], function, context);
     return fine;
 }
 
@@ -43,8 +42,7 @@ typedef struct stand_ins {
 
 static bti_node *new_stand_in(const bti_node *node, int64_t number) {
     bti_op op = node->op == BTI_OP_result ? BTI_OP_leaf : (bti_op)node->op; /* a result needs its tuple */
-    bti_node *made = bti_node_new(op, (bt_dtype)node->dtype, node->rank, node->shape, 0, NULL,
-                                  node->attr);
+    bti_node *made = bti_node_new(op, (bt_dtype)node->dtype, node->rank, node->shape, 0, NULL, node->attr);
     if (!made) return NULL;
     bti_copy_marks(made, node);
     made->layout = node->layout;
@@ -89,9 +87,10 @@ bool bti_prepared_stand_in(bti_prepared *of, size_t count, int64_t (*number)(con
 #define BYTES_OF(vec) ((vec).capacity * sizeof *(vec).items)
 
 static size_t bytes_of_plan(const bti_plan *plan) {
-    size_t bytes = BYTES_OF(plan->storages) + BYTES_OF(plan->values) + BYTES_OF(plan->operands) + BYTES_OF(plan->steps) +
-                   BYTES_OF(plan->results) + BYTES_OF(plan->kernels) + BYTES_OF(plan->numbers) +
-                   BYTES_OF(plan->scalars) + BYTES_OF(plan->members) + BYTES_OF(plan->controls) + BYTES_OF(plan->arenas);
+    size_t bytes = BYTES_OF(plan->storages) + BYTES_OF(plan->values) + BYTES_OF(plan->operands) +
+                   BYTES_OF(plan->steps) + BYTES_OF(plan->results) + BYTES_OF(plan->kernels) + BYTES_OF(plan->numbers) +
+                   BYTES_OF(plan->scalars) + BYTES_OF(plan->members) + BYTES_OF(plan->controls) +
+                   BYTES_OF(plan->arenas);
     return bytes + plan->kernels.count * sizeof(bti_kernel);
 }
 

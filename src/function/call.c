@@ -107,8 +107,7 @@ static bti_node *result_node(bti_run *run, const bti_source *source, bti_gate *g
     bti_layout layout = bti_exec_result_layout(run, (size_t)source->index);
     const bti_node *like = source->node;
     bti_buffer *buffer = bti_buffer_retain(bti_exec_result(run, (size_t)source->index));
-    bti_node *node = bti_node_done(BTI_OP_call, (bt_dtype)like->dtype, like->rank, like->shape, NULL, buffer,
-                                   &layout);
+    bti_node *node = bti_node_done(BTI_OP_call, (bt_dtype)like->dtype, like->rank, like->shape, NULL, buffer, &layout);
     if (!node) {
         bti_buffer_release(buffer);
         return NULL;

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-#define READY_CALLS_KEPT 8 /* plans of a function */
+/* Plans of a function: so many, and so much. */
+#define READY_CALLS_KEPT 64
+#define READY_BYTES_KEPT ((size_t)16 << 20)
 
 /* --- ready calls ------------------------------------------------------------------------------------------------------ */
 
@@ -39,9 +41,15 @@ bti_ready_call *bti_ready_call_find(bt_function *f, bti_node *const *given, bti_
     return ready;
 }
 
+static size_t ready_bytes(const bti_ready_call *ready) {
+    size_t nodes = (size_t)ready->given_count + ready->order.count;
+    return sizeof *ready + nodes * sizeof(bti_node) + (ready->prepared ? bti_prepared_bytes(ready->prepared) : 0);
+}
+
 void bti_ready_call_keep(bt_function *f, bti_ready_call *ready) {
+    size_t bytes = ready_bytes(ready);
     bti_lock_take(&f->lock);
-    bti_lru_entry *evicted = bti_lru_add_evicting(&f->ready, &ready->entry, 0, 0);
+    bti_lru_entry *evicted = bti_lru_add_evicting(&f->ready, &ready->entry, 0, bytes);
     bti_lock_give(&f->lock);
     bti_lru_free_evicted(&f->ready, evicted); /* programs and nodes go with it */
 }
@@ -66,7 +74,8 @@ static void free_ready_call(bti_lru_entry *entry) {
     bti_free(ready);
 }
 
-static const bti_lru no_ready_calls = {.equal = is_ready_for, .free = free_ready_call, .most_count = READY_CALLS_KEPT};
+static const bti_lru no_ready_calls = {
+    .equal = is_ready_for, .free = free_ready_call, .most_count = READY_CALLS_KEPT, .most_bytes = READY_BYTES_KEPT};
 
 void bti_ready_call_release(bti_ready_call *ready) {
     if (ready) bti_lru_release(&no_ready_calls, &ready->entry);

@@ -43,7 +43,8 @@ static const char *call_all_ways(uint64_t seed, const pure *p, const outcomes *w
         what = call_and_compare(f, p->given.leaf, p, wanted);
         for (int i = 0; i < count; i++) arguments[i] = other_numbers(p->given.leaf[i]);
         if (!what) what = call_and_compare(f, arguments, p, NULL);
-        for (int i = 0; i < count; i++) arguments[i] = move_in_memory(p->given.leaf[i], 1 + (int64_t)(seed + (uint64_t)i) % 64);
+        for (int i = 0; i < count; i++)
+            arguments[i] = move_in_memory(p->given.leaf[i], 1 + (int64_t)(seed + (uint64_t)i) % 64);
         if (!what) what = call_and_compare(f, arguments, p, wanted);
         for (int i = 0; i < count; i++) arguments[i] = p->given.leaf[p->given.alike[i]];
         if (!what) what = call_and_compare(f, arguments, p, shared);

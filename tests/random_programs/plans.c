@@ -19,9 +19,9 @@ static const struct {
     leaves_are how;
     bool held; /* every third result is retained before any is read */
 } variants[] = {
-    {NULL, LEAVES_AS_THEY_ARE, false},      {doubled, LEAVES_AS_THEY_ARE, false}, {tripled, LEAVES_AS_THEY_ARE, true},
-    {moved, LEAVES_AS_THEY_ARE, false},     {moved_far, LEAVES_AS_THEY_ARE, false},
-    {NULL, LEAVES_ARE_SHARED, false},       {NULL, LEAVES_AS_THEY_ARE, true},
+    {NULL, LEAVES_AS_THEY_ARE, false},  {doubled, LEAVES_AS_THEY_ARE, false},   {tripled, LEAVES_AS_THEY_ARE, true},
+    {moved, LEAVES_AS_THEY_ARE, false}, {moved_far, LEAVES_AS_THEY_ARE, false}, {NULL, LEAVES_ARE_SHARED, false},
+    {NULL, LEAVES_AS_THEY_ARE, true},
 };
 enum { VARIANTS = sizeof variants / sizeof *variants, ROUNDS = 3 };
 
