@@ -185,6 +185,161 @@ static void sums_over_cards(void **state) {
     }
 }
 
+/* --- copies between cards -------------------------------------------------------------------------------------------------- */
+
+enum { PARTS = 6, SIDE = 512 };
+
+/* The first card works on one part, while the second one works on what it was sent of the part before. */
+static void run_pipeline(bt_array *const *x, bt_array *const *w, bt_array **y) {
+    for (int i = 0; i < PARTS; i++) {
+        y[i] = bt_matmul(bt_to(bt_matmul(x[i], w[0]), "gpu:1"), w[1]);
+        OK(bt_eval(y[i]));
+    }
+    for (int i = 0; i < PARTS; i++) OK(bt_block(y[i]));
+}
+
+typedef struct span {
+    double start, end;
+} span;
+typedef struct spans {
+    int count;
+    span items[4 * PARTS];
+} spans;
+
+static void note_span(spans *in, const json_t *event) {
+    double start = json_number_value(json_object_get(event, "ts"));
+    assert_true(in->count < COUNT(in->items));
+    in->items[in->count++] = (span){start, start + json_number_value(json_object_get(event, "dur"))};
+}
+
+/* How many of them run while one of the others does. */
+static int count_beside(const spans *these, const spans *others) {
+    int beside = 0;
+    for (int i = 0; i < these->count; i++)
+        for (int k = 0; k < others->count; k++)
+            if (these->items[i].start < others->items[k].end && others->items[k].start < these->items[i].end) {
+                beside++;
+                break;
+            }
+    return beside;
+}
+
+/* Kernels of both cards, copies, submissions and waits of the host. */
+static void read_spans(const char *trace_file, spans *kernels, spans *copies, spans *submissions, spans *waits) {
+    json_t *trace = json_load_file(trace_file, 0, NULL), *event;
+    json_int_t first = 0;
+    size_t i;
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
+        const char *cat = json_string_value(json_object_get(event, "cat")),
+                   *name = json_string_value(json_object_get(event, "name"));
+        json_int_t process = json_integer_value(json_object_get(event, "pid"));
+        if (strcmp(json_string_value(json_object_get(event, "ph")), "X") != 0) continue;
+        if (!strcmp(cat, "kernel") && !first) first = process; /* nothing is to be done on the second one yet */
+        if (!strcmp(cat, "kernel")) note_span(&kernels[process != first], event);
+        if (!strcmp(cat, "copy")) note_span(copies, event);
+        if (!strcmp(name, "submit")) note_span(submissions, event);
+        if (!strcmp(name, "wait")) note_span(waits, event);
+    }
+    json_decref(trace);
+}
+
+/* Each card computes without a gap but those of the first part, and the host waits for none before it has submitted all. */
+static void copies_run_beside_kernels_of_both_cards(void **state) {
+    char file[64];
+    spans kernels[2] = {{0}}, copies = {0}, submissions = {0}, waits = {0};
+    snprintf(file, sizeof file, "/tmp/berth-pipeline-%d.json", (int)getpid());
+    fresh("devices=sim:h200*2");
+    BT_SCOPE {
+        bt_array *x[PARTS], *w[2], *y[PARTS];
+        for (int i = 0; i < PARTS; i++)
+            BT_ON("gpu:0") OK(bt_block(x[i] = bt_full(i + 1, BT_F32, SIDE, SIDE)));
+        BT_ON("gpu:0") OK(bt_block(w[0] = bt_full(0.5, BT_F32, SIDE, SIDE)));
+        BT_ON("gpu:1") OK(bt_block(w[1] = bt_full(0.25, BT_F32, SIDE, SIDE)));
+        run_pipeline(x, w, y);
+        bt_synchronize();
+        bt_profile *profile = bt_profile_start();
+        run_pipeline(x, w, y);
+        OK(bt_profile_stop(profile, file, NULL));
+        for (int i = 0; i < PARTS; i++)
+            assert_true(bt_item(bt_max(y[i], BT_ALL, false)) == (i + 1) * SIDE / 2.0 * SIDE / 4.0);
+    }
+    read_spans(file, kernels, &copies, &submissions, &waits);
+    unlink(file);
+    assert_int_equal(copies.count, PARTS);
+    assert_int_equal(kernels[0].count, PARTS);
+    assert_int_equal(kernels[1].count, PARTS);
+    assert_int_equal(count_beside(&copies, &kernels[0]), PARTS - 1); /* the last one has nothing to run beside */
+    assert_true(count_beside(&copies, &kernels[1]) >= PARTS - 2);
+    assert_true(count_beside(&kernels[0], &kernels[1]) >= PARTS - 2);
+    for (int i = 0; i < PARTS; i++) {
+        assert_true(copies.items[i].start >= kernels[0].items[i].end - 1e-6);
+        assert_true(kernels[1].items[i].start >= copies.items[i].end - 1e-6);
+    }
+    assert_int_equal(submissions.count, PARTS);
+    assert_true(waits.count > 0 && submissions.items[PARTS - 1].start < waits.items[0].start);
+    assert_true(submissions.items[PARTS - 1].start < kernels[0].items[PARTS - 1].start);
+}
+
+/* What is copied is forgotten at once, and its memory asked for again: by the card that made it, and by what arrives there. */
+static void what_is_sent_is_not_overwritten(void **state) {
+    fresh("devices=sim:h200*2");
+    BT_SCOPE {
+        bt_array *back[8];
+        for (int i = 0; i < COUNT(back); i++) {
+            BT_SCOPE {
+                bt_array *made = NULL;
+                BT_ON("gpu:0") made = bt_add(bt_full(i, BT_F32, 1 << 20), bt_num(1));
+                bt_array *there = bt_mul(bt_to(made, "gpu:1"), bt_num(2));
+                back[i] = bt_keep(bt_to(there, "gpu:0"));
+                OK(bt_eval(back[i]));
+            }
+            BT_SCOPE
+                BT_ON("gpu:0") OK(bt_eval(bt_full(-1, BT_F32, 1 << 20)));
+        }
+        for (int i = 0; i < COUNT(back); i++) {
+            assert_true(bt_item(bt_max(back[i], BT_ALL, false)) == 2 * (i + 1));
+            assert_true(bt_item(bt_max(bt_neg(back[i]), BT_ALL, false)) == -2 * (i + 1));
+            bt_release(back[i]);
+        }
+    }
+}
+
+static int reports;
+static void count_report(const char *line, void *data) {
+    (void)data;
+    reports += strstr(line, "injected fault") != NULL;
+}
+
+/* The copy, what it copies, or the wait of its reader: one error, with the line that made what is copied, and all else goes on. */
+static void a_copy_that_fails_is_told_once(void **state) {
+    static const char *const faults[] = {"gpu1/peer_copy:1", "gpu1/follow:1", "gpu1/wait:1", "gpu0/launch:1"};
+    for (int i = 0; i < COUNT(faults); i++) {
+        fresh("devices=sim:h200*2");
+        BT_SCOPE {
+            bt_array *x = NULL, *other = NULL;
+            float got[100];
+            BT_ON("gpu:0") OK(bt_block(x = bt_full(3, BT_F32, 100)));
+            OK(bt_set_flag("sim_fault", faults[i]));
+            int line = __LINE__ + 1;
+            bt_array *sent = bt_to(bt_neg(x), "gpu:1"), *read = bt_mul(sent, bt_num(2));
+            reports = 0;
+            bt_set_log_sink(count_report, NULL);
+            OK(bt_eval(read));
+            char place[40];
+            snprintf(place, sizeof place, "timeline_test.c:%d: bt_neg", line);
+            FAILS(bt_read(read, got, sizeof got), BT_INTERNAL, "injected fault", place);
+            FAILS(bt_block(sent), BT_INTERNAL, "injected fault", place);
+            assert_true(reports <= 1);
+            bt_set_log_sink(NULL, NULL);
+            OK(bt_set_flag("sim_fault", ""));
+            assert_true(bt_item(bt_max(x, BT_ALL, false)) == 3);
+            other = bt_mul(bt_to(bt_neg(x), "gpu:1"), bt_num(2));
+            OK(bt_read(other, got, sizeof got));
+            assert_true(got[99] == -6);
+        }
+    }
+}
+
 /* --- who is told --------------------------------------------------------------------------------------------------------------- */
 
 static void devices_name_their_model(void **state) {
@@ -224,9 +379,15 @@ static void profiles_say_so(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_timeline_repeats),       cmocka_unit_test(times_are_those_of_the_model),
-        cmocka_unit_test(threads_share_the_clock),  cmocka_unit_test(sums_over_cards),
-        cmocka_unit_test(devices_name_their_model), cmocka_unit_test(profiles_say_so),
+        cmocka_unit_test(a_timeline_repeats),
+        cmocka_unit_test(times_are_those_of_the_model),
+        cmocka_unit_test(threads_share_the_clock),
+        cmocka_unit_test(sums_over_cards),
+        cmocka_unit_test(copies_run_beside_kernels_of_both_cards),
+        cmocka_unit_test(what_is_sent_is_not_overwritten),
+        cmocka_unit_test(a_copy_that_fails_is_told_once),
+        cmocka_unit_test(devices_name_their_model),
+        cmocka_unit_test(profiles_say_so),
     };
     return argc > 1 ? record(argv[1]) : cmocka_run_group_tests(tests, NULL, fresh_end);
 }

@@ -3,6 +3,25 @@
 
 #define ALIGN 64 /* bytes */
 
+/* Whether the copy goes on beside later steps of the device that it copies from. */
+static bool is_sent(const bti_planner *planner, const bti_step *copy) {
+    const bti_target_facts *from = planner->how->target(copy->device);
+    return from->sends &&
+           from ==
+               planner->how->target(bti_value_device(planner, planner->plan->operands.items[copy->first_operand + 1]));
+}
+
+/* What is sent does not lie where later steps may write. */
+static void keep_what_is_sent(bti_planner *planner) {
+    bti_plan *plan = planner->plan;
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        if (step->kind != BTI_STEP_COPY || !is_sent(planner, step)) continue;
+        bti_storage *from = &plan->storages.items[bti_plan_operand(plan, step, 0)->storage];
+        from->own_block = from->own_block || !from->given;
+    }
+}
+
 /* Storages live from the step that writes them to the last that reads them; kept ones to the end. */
 static void find_lifetimes(bti_plan *plan, bool share) {
     for (size_t s = 0; s < plan->storages.count; s++)
@@ -270,6 +289,7 @@ void bti_pass_memory(bti_planner *planner) {
     arena_list arenas = {0};
     late_frees late = {0};
     find_lifetimes(plan, planner->how->share);
+    keep_what_is_sent(planner);
     bool placed = !bti_has_collectives(planner) || note_collectives(plan, &late);
     for (size_t s = 0; s < plan->steps.count && placed; s++)
         placed = place_outputs(plan, &arenas, s) && free_inputs(plan, &arenas, s) && free_late(plan, &arenas, &late, s);

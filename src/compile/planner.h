@@ -54,8 +54,8 @@ typedef struct bti_planner {
 static inline bti_value *bti_plan_value(bti_planner *planner, int32_t value) {
     return &planner->plan->values.items[value];
 }
-static inline int bti_value_device(bti_planner *planner, int32_t value) {
-    return planner->plan->storages.items[bti_plan_value(planner, value)->storage].device;
+static inline int bti_value_device(const bti_planner *planner, int32_t value) {
+    return planner->plan->storages.items[planner->plan->values.items[value].storage].device;
 }
 
 /* A new value; with its own storage if `storage` is -1. Returns its number (0 when memory is short: `failed` is set). */

@@ -96,6 +96,12 @@ static inline uint64_t bti_device_trace_begin(int id) { return bti_trace_on() ? 
 uint64_t bti_device_trace_end(int id);
 bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);
+/* What is launched on it later comes after this event of it: by the device itself, or because the call waits. */
+bt_status bti_device_follow(int id, bti_event event);
+/* Whether copies from one to the other run beside what both launch; and such a copy: send of drivers/driver.h. It is counted, and noted in a trace. */
+bool bti_device_sends(int to_id, int from_id);
+bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
+                          size_t bytes, bti_work_end *end);
 /* Launches recorded once and run again, as in drivers/driver.h; for devices that can. */
 bool bti_device_records(int id);
 bt_status bti_device_graph_begin(int id);
@@ -106,7 +112,7 @@ void bti_device_graph_free(int id, void *graph); /* NULL is fine */
  * then the reduction itself. */
 bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, bti_op op);
 bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *what, const bti_event *after,
-                                bti_reduction_end *ends);
+                                bti_work_end *ends);
 /* Records an event and waits for it: everything launched so far on the device is done. Waits for earlier events: late.h. */
 bt_status bti_device_finish(int id);
 /* What plans for it are made by; it need not be open. */

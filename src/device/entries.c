@@ -183,6 +183,25 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
     return BT_OK;
 }
 
+bool bti_device_sends(int to_id, int from_id) {
+    const bti_driver *driver = bti_registry_at(to_id)->driver;
+    return driver->target->sends && driver == bti_registry_at(from_id)->driver && to_id != from_id;
+}
+
+bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
+                          size_t bytes, bti_work_end *end) {
+    BTI_TRY(bti_device_open(to_id));
+    BTI_TRY(bti_device_open(from_id));
+    const bt_device *target = bti_registry_at(to_id), *source = bti_registry_at(from_id);
+    uint64_t start = bti_trace_begin();
+    BTI_TRY(target->driver->send(target->state, to, idle, source->state, from, made, bytes, end));
+    bti_device_count_copy(from_id, to_id, bytes);
+    bool told = end->begin_ns; /* else the trace has what the call took */
+    bti_trace_copy(told && start ? end->begin_ns + 1 : start, told ? end->end_ns + 1 : bti_trace_now(), from_id, to_id,
+                   bytes);
+    return BT_OK;
+}
+
 /* --- memory and programs -------------------------------------------------------------------------------------------- */
 
 bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, bti_block **block) {
@@ -213,6 +232,11 @@ bt_status bti_device_record(int id, bti_event *event) {
 
 bt_status bti_device_query(int id, bti_event event, bool *done) {
     return bti_registry_at(id)->driver->query(bti_registry_at(id)->state, event, done);
+}
+
+bt_status bti_device_follow(int id, bti_event event) {
+    const bt_device *device = bti_registry_at(id);
+    return (device->driver->follow ? device->driver->follow : device->driver->wait)(device->state, event);
 }
 
 bool bti_device_records(int id) { return bti_registry_at(id)->driver->graph_begin != NULL; }
@@ -260,11 +284,11 @@ bt_status bti_device_can_all_reduce(const int *ids, int count, bt_dtype dtype, b
 }
 
 bt_status bti_device_all_reduce(const int *ids, int count, const bti_reduction *what, const bti_event *after,
-                                bti_reduction_end *ends) {
+                                bti_work_end *ends) {
     void *states[BTI_MAX_DEVICES];
     const bti_driver *driver;
     BTI_TRY(find_reducer(ids, count, states, &driver));
-    for (int i = 0; i < count; i++) ends[i] = (bti_reduction_end){0};
+    for (int i = 0; i < count; i++) ends[i] = (bti_work_end){0};
     return driver->all_reduce(states, count, what, after, ends);
 }
 

@@ -176,8 +176,8 @@ void bti_device_share_lateness(int id, bti_event event, int cause) {
 
 static atomic_int held_count; /* also of what has come and is not released yet */
 
-void bti_device_hold(int id, bti_held *held) {
-    bt_device *device = bti_registry_at(id);
+void bti_device_hold(bti_held *held) {
+    bt_device *device = bti_registry_at(held->device);
     bti_lock_take(&late_lock);
     held->next = device->held;
     device->held = held;

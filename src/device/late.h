@@ -8,6 +8,7 @@
 
 typedef struct bti_held bti_held;
 struct bti_held {
+    int device; /* that is late */
     bool has_event;
     bti_event event; /* after its work; without: it is complete when the device has completed everything */
     void (*release)(bti_held *held);
@@ -34,7 +35,7 @@ bt_status bti_device_check_late(int id);
 /* The same for all devices; then nothing is held any more. Under no lock. */
 bt_status bti_devices_check_late(void);
 /* After a wait that gave up: calls release when the work is complete. */
-void bti_device_hold(int id, bti_held *held);
+void bti_device_hold(bti_held *held);
 /* Releases what is held for work that is complete by now, on all devices that have no clock, or on all. Under no lock. Whether anything is held still. */
 bool bti_devices_release_held(bool with_clock);
 

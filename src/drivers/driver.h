@@ -14,7 +14,7 @@
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
  * a size of 0, and replaces optional entries that are NULL. Unless an entry says otherwise:
  * - Any thread may call it. Several threads may be inside for different devices. For one device, launch, launch_kernel, copy,
- *   fill, record and graph_* are called by one thread at a time, in the order of the device's queue.
+ *   fill, record, follow and graph_* are called by one thread at a time, in the order of the device's queue.
  * - The result is a bt_status; the detail of a failure is in the thread's error record (bti_fail). */
 #ifndef BTI_DRIVERS_DRIVER_H
 #define BTI_DRIVERS_DRIVER_H
@@ -54,6 +54,12 @@ typedef struct bti_event {
     uint64_t value; /* defined by the driver */
 } bti_event;
 
+/* Of work that runs beside the launches of a device. */
+typedef struct bti_work_end {
+    bti_event event;
+    uint64_t begin_ns, end_ns; /* of devices in virtual time; else 0 */
+} bti_work_end;
+
 /* What is reduced over devices in one go. */
 typedef struct bti_reduction {
     bt_dtype dtype;
@@ -62,10 +68,6 @@ typedef struct bti_reduction {
     const size_t *elements;           /* [array]; may be 0 */
     const uint64_t *inputs, *outputs; /* [array][device]; an output is its input, or overlaps no input */
 } bti_reduction;
-typedef struct bti_reduction_end {
-    bti_event event;
-    uint64_t begin_ns, end_ns; /* of devices in virtual time; else 0 */
-} bti_reduction_end;
 
 typedef struct bti_driver {
     const char *name;               /* "cpu", "sim", ... */
@@ -173,8 +175,16 @@ typedef struct bti_driver {
     /* (optional) Adds lines about the libraries of an opened device, for `berth doctor`. */
     void (*describe)(void *device, bti_str *text);
 
-    /* (optional) Copies between two open devices of this driver without the host; otherwise as upload. */
+    /* (optional) Copies between two open devices of this driver without the host; otherwise as upload. Not called where there is `send`. */
     bt_status (*peer_copy)(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
+
+    /* (optional, both or none) Copies between two open devices of this driver beside what they launch, ordered by events. For devices whose facts say so.
+     * send: begins when `made`, an event of from_device, is complete, and `idle`, one of to_device, after which its bytes may be written (NULL: now). `end` tells,
+     *     by an event of to_device, when it is complete. It does not wait. Any thread.
+     * follow: what is launched on the device later begins when this event of it is complete. In the order of launches; it does not wait. */
+    bt_status (*send)(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
+                      bti_event made, size_t bytes, bti_work_end *end);
+    bt_status (*follow)(void *device, bti_event event);
 
     /* (optional, all or none) Launches that are recorded once and replayed by one call. From begin to end, what the calling thread
      * launches, fills and copies within the device is recorded and does not run.
@@ -189,7 +199,7 @@ typedef struct bti_driver {
      * own, and runs beside what is launched there later; ends[i] tells when it is complete. It does not wait. UNIMPLEMENTED: not for these arguments. No arrays: only
      * checks whether dtype and op are supported, and prepares what they need. Any thread; the order of two calls is the same on all devices. */
     bt_status (*all_reduce)(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
-                            bti_reduction_end *ends);
+                            bti_work_end *ends);
 } bti_driver;
 
 #endif

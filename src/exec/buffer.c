@@ -76,12 +76,21 @@ static void unlist(bti_buffer *buffer) {
 static atomic_int_fast64_t pending[BTI_MAX_DEVICES];
 int64_t bti_buffers_pending(int device) { return atomic_load_explicit(&pending[device], memory_order_relaxed); }
 
-void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until) {
-    if (!buffer->block) return;
-    bti_block_free(buffer->block, busy_until);
-    buffer->block = NULL;
+/* Only runs use it from now on. */
+static void note_pending(bti_buffer *buffer) {
     buffer->pending = true;
     atomic_fetch_add_explicit(&pending[buffer->device], (int64_t)buffer->bytes, memory_order_relaxed);
+}
+
+static void free_block(bti_buffer *buffer, uint64_t busy_until) {
+    bti_block_free(buffer->block, busy_until);
+    buffer->block = NULL;
+}
+
+void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until) {
+    if (!buffer->block) return;
+    free_block(buffer, busy_until);
+    note_pending(buffer);
 }
 
 static void destroy(bti_buffer *buffer) {
@@ -94,13 +103,28 @@ static void destroy(bti_buffer *buffer) {
 }
 
 #define BY_RUN (UINT64_C(1) << 32)
+#define BY_COPY (UINT64_C(1) << 48)
 
+/* The block is given back by whoever ends the last reference that is not a run's. */
 void bti_buffer_leave_to_run(bti_buffer *buffer) {
     uint64_t before = atomic_fetch_add_explicit(&buffer->refs, BY_RUN - 1, memory_order_acq_rel);
     if ((uint32_t)before != 1) return;
     if (buffer->listed) unlist(buffer);
-    bti_buffer_give_back(buffer, bti_run_queue_submitted(buffer->device));
+    if (before >= BY_COPY)
+        note_pending(buffer);
+    else
+        bti_buffer_give_back(buffer, bti_run_queue_submitted(buffer->device));
 }
+
+void bti_buffer_hold(bti_buffer *buffer) { atomic_fetch_add_explicit(&buffer->refs, BY_COPY, memory_order_relaxed); }
+
+void bti_buffer_let_go(bti_buffer *buffer) {
+    uint64_t before = atomic_fetch_sub_explicit(&buffer->refs, BY_COPY, memory_order_acq_rel);
+    if (before < 2 * BY_COPY && !(uint32_t)before && buffer->block)
+        free_block(buffer, bti_run_queue_submitted(buffer->device));
+}
+
+bool bti_buffer_is_held(const bti_buffer *buffer) { return buffer && atomic_load(&buffer->refs) >= BY_COPY; }
 
 void bti_buffer_release_run(bti_buffer *buffer) {
     if (atomic_fetch_sub_explicit(&buffer->refs, BY_RUN, memory_order_acq_rel) == BY_RUN) destroy(buffer);

@@ -11,7 +11,11 @@ void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until);
 /* The reference becomes one of a run that is submitted, or over; the memory is given back with the last reference of another kind. */
 void bti_buffer_leave_to_run(bti_buffer *buffer);
 void bti_buffer_release_run(bti_buffer *buffer); /* by a run that is complete */
-/* Bytes of the device that were given back, while runs that are not complete use them: what waiting makes idle. */
+/* A copy to another device reads it, beside the queue: its memory is not given back before. By a run that has a reference of its own. */
+void bti_buffer_hold(bti_buffer *buffer);
+void bti_buffer_let_go(bti_buffer *buffer);
+bool bti_buffer_is_held(const bti_buffer *buffer); /* NULL: it is not */
+/* Bytes of the device that only runs that are not complete use: what waiting makes idle. */
 int64_t bti_buffers_pending(int device);
 void bti_exec_settle(void); /* calls what bti_exec_set_settle set */
 /* Counts and lists it among the live arrays. */

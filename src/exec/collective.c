@@ -65,7 +65,7 @@ static void fail_outputs(const part *p) {
 
 /* --- arriving --------------------------------------------------------------------------------------------------------- */
 
-static bt_status reduce(const part *p, uint64_t *addresses, bti_reduction_end *ends) {
+static bt_status reduce(const part *p, uint64_t *addresses, bti_work_end *ends) {
     const bti_plan *plan = &p->run->prepared->plan;
     int devices[BTI_MAX_DEVICES], count = p->step->input_count;
     bti_event after[BTI_MAX_DEVICES];
@@ -83,7 +83,7 @@ static bt_status reduce(const part *p, uint64_t *addresses, bti_reduction_end *e
 static void start(const part *p) {
     const bti_ready_step *ready = &p->run->prepared->steps[p->plan->step];
     uint64_t *addresses = bti_alloc(2 * (size_t)p->step->input_count * sizeof *addresses), begun = bti_trace_begin();
-    bti_reduction_end ends[BTI_MAX_DEVICES];
+    bti_work_end ends[BTI_MAX_DEVICES];
     bt_status status = addresses ? reduce(p, addresses, ends) : bti_no_memory();
     bti_free(addresses);
     if (status != BT_OK) {
@@ -122,8 +122,12 @@ static void come_after(const part *p) {
             bti_run_queue_wait(p->devices[m].device, p->members[m].number);
         else if (m != p->own)
             bti_run_queue_issue(p->devices[m].device, p->members[m].number);
-    bt_status status = p->collective->started ? wait_for_end(p, p->own, &gave_up) : BT_OK;
-    if (gave_up) fail_by_last(p, status); /* though it may be complete when others look; judge finds other errors */
+    if (p->collective->started && bti_device_limit_ns()) {
+        bt_status status = wait_for_end(p, p->own, &gave_up);
+        if (gave_up) fail_by_last(p, status); /* though it may be complete when others look */
+    } else if (p->collective->started) {
+        (void)!bti_device_follow(p->devices[p->own].device, p->members[p->own].end.event);
+    } /* judge finds errors */
     fail_outputs(p);
 }
 
@@ -178,7 +182,7 @@ void bti_collective_settle(bti_run_task *task) {
     bool done = true;
     if (!p.collective->started || !bti_device_is_late(task->plan->device)) return;
     task->unfinished = bti_device_query(task->plan->device, end, &done) == BT_OK && !done;
-    task->held = (bti_held){.has_event = true, .event = end};
+    task->held = (bti_held){.has_event = true, .event = end, .device = task->plan->device};
 }
 
 bool bti_collective_poll(const bti_run_task *task) {

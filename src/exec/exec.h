@@ -12,10 +12,11 @@ typedef struct bti_loan {
 } bti_loan;
 
 /* Memory on a device with what it holds. Its block goes back to the pool with the last reference that is not a submitted run's: what later
- * work of the device's queue writes there comes after the runs that use it. A plan's temporaries go back as soon as the plan's order
+ * work of the device's queue writes there comes after the runs that use it; copies to other devices do not, and hold it until they are complete. A plan's temporaries go back as soon as the plan's order
  * allows. */
 struct bti_buffer {
-    atomic_uint_fast64_t refs; /* of submitted runs in the upper half, all others in the lower one */
+    atomic_uint_fast64_t
+        refs; /* from bit 48 on: of copies to other devices; from bit 32 on: of submitted runs; below: all others */
     int device;
     size_t bytes;
     uint64_t address;
@@ -24,7 +25,7 @@ struct bti_buffer {
     uint64_t ready;             /* number on its device's queue after which it is filled */
     _Atomic(bti_error *) error; /* first cause, if filling it failed */
     bool listed;                /* among the live arrays (for reports and counters) */
-    bool pending;               /* given back, while runs still use it */
+    bool pending;               /* only runs still use it */
     bti_place place;
     bt_dtype dtype;
     int rank;

@@ -233,6 +233,36 @@ static void completion_is_asked_for(void **state) {
     bti_run_queue_wait(A, last);
 }
 
+/* Of entries in flight: the event of the first one from there on that has one; what has none is waited for. */
+static void points_are_events_of_work_in_flight(void **state) {
+    begin("");
+    atomic_bool complete[4] = {false};
+    bti_event event = {0};
+    uint64_t last = 0;
+    for (int i = 0; i < 4; i++) {
+        late *l = malloc(sizeof *l);
+        *l = (late){{.run = fly, .settle = wait_until_complete, .poll = is_complete}, &complete[i], i};
+        l->entry.event = (bti_event){100 + (uint64_t)i};
+        l->entry.has_event = i == 0 || i == 2;
+        last = bti_run_queue_submit(A, &l->entry);
+    }
+    const uint64_t first = last - 3;
+    settled_count = 0;
+    assert_true(bti_run_queue_point(A, first, &event)); /* which it runs first */
+    assert_int_equal(event.value, 100);
+    assert_int_equal(bti_run_queue_issued(A), first);
+    bti_run_queue_issue(A, last);
+    assert_true(bti_run_queue_point(A, first + 1, &event));
+    assert_int_equal(event.value, 102);
+    assert_true(bti_run_queue_point(A, first + 2, &event));
+    assert_int_equal(event.value, 102);
+    assert_int_equal(settled_count, 0);
+    for (int i = 0; i < 4; i++) atomic_store(&complete[i], true);
+    assert_false(bti_run_queue_point(A, last, &event)); /* it has waited */
+    assert_int_equal(settled_count, 4);
+    assert_false(bti_run_queue_point(A, first, &event));
+}
+
 static void *wait_for(void *number);
 
 /* While threads wait for work in flight others launch, and wait for what is launched. */
@@ -466,6 +496,7 @@ int main(void) {
         cmocka_unit_test(many_may_wait),
         cmocka_unit_test(completion_is_noticed),
         cmocka_unit_test(completion_is_asked_for),
+        cmocka_unit_test(points_are_events_of_work_in_flight),
         cmocka_unit_test(who_waits_is_in_nobodys_way),
         cmocka_unit_test(plans_run_on_all_devices_they_name),
         cmocka_unit_test(memory_in_use_by_a_copy_is_not_written),

@@ -12,6 +12,7 @@
 #include "exec/launch_step.h"
 #include "exec/prepared.h"
 #include "exec/recordings.h"
+#include "exec/send.h"
 
 /* --- one step ------------------------------------------------------------------------------------------------------- */
 
@@ -117,30 +118,40 @@ static void wait_and_check(bti_run_task *task) {
     if (task->failed) return;
     const bti_place *first = &task->run->places[task->plan->first];
     bt_status status =
-        bti_device_wait_since(task->plan->device, task->event, task->entry.since_ns, first, &task->unfinished);
+        bti_device_wait_since(task->plan->device, task->entry.event, task->entry.since_ns, first, &task->unfinished);
     if (status != BT_OK) fail_steps(task, status, task->unfinished);
     for (size_t s = task->plan->first; s < task->plan->last && status == BT_OK; s++)
         inputs_failed(task->run, &task->run->prepared->plan.steps.items[s]);
 }
 
+static void finish_task(bti_run_task *task) {
+    if (task->plan->kind == BTI_TASK_SEND) bti_send_end(task);
+    bti_run_done(task->run);
+}
 static void end_held_task(bti_held *held) {
-    bti_run_done(((bti_run_task *)((char *)held - offsetof(bti_run_task, held)))->run);
+    finish_task((bti_run_task *)((char *)held - offsetof(bti_run_task, held)));
 }
 
 /* The run of work that a late device may go on with keeps its memory. */
 static void end_task(bti_run_task *task) {
     if (!task->unfinished) {
-        bti_run_done(task->run);
+        finish_task(task);
         return;
     }
     task->held.release = end_held_task;
-    bti_device_hold(task->plan->device, &task->held);
+    bti_device_hold(&task->held);
 }
 
 void bti_run_task_settle(bti_queue_entry *entry) {
     bti_run_task *task = (bti_run_task *)entry;
-    if (task->plan->kind == BTI_TASK_JOIN) bti_collective_settle(task);
-    if (task->plan->kind == BTI_TASK_STEPS) wait_and_check(task);
+    switch ((bti_task_kind)task->plan->kind) {
+    case BTI_TASK_STEPS: wait_and_check(task); break;
+    case BTI_TASK_WAIT:
+    case BTI_TASK_ARRIVE: break;
+    case BTI_TASK_JOIN: bti_collective_settle(task); break;
+    case BTI_TASK_SEND:
+    case BTI_TASK_RECEIVE: bti_send_settle(task); break;
+    }
     end_task(task);
 }
 
@@ -186,10 +197,11 @@ static bool run_steps(bti_run_task *task, bool may_complete) {
     late = status != BT_OK;
     if (!late && !launch_recorded(task, &status))
         for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task->run, s);
-    if (status == BT_OK) status = bti_device_record(device, &task->event);
+    if (status == BT_OK) status = bti_device_record(device, &task->entry.event);
     task->failed = status != BT_OK;
+    task->entry.has_event = !task->failed;
     task->unfinished = task->failed && !late && bti_device_is_late(device);
-    task->held = (bti_held){.has_event = !task->failed, .event = task->event};
+    task->held = (bti_held){.has_event = !task->failed, .event = task->entry.event, .device = device};
     if (task->failed) fail_steps(task, status, late || task->unfinished);
     if (!may_complete || (!task->failed && bti_device_is_async(device))) return false;
     wait_and_check(task);
@@ -199,8 +211,9 @@ static bool run_steps(bti_run_task *task, bool may_complete) {
 bool bti_run_task_poll(bti_queue_entry *entry) {
     const bti_run_task *task = (const bti_run_task *)entry;
     bool done = true;
+    if (task->plan->kind == BTI_TASK_SEND || task->plan->kind == BTI_TASK_RECEIVE) return bti_send_poll(task);
     if (task->plan->kind != BTI_TASK_STEPS) return bti_collective_poll(task);
-    if (task->failed || bti_device_query(task->plan->device, task->event, &done) != BT_OK || done) return true;
+    if (task->failed || bti_device_query(task->plan->device, task->entry.event, &done) != BT_OK || done) return true;
     return bti_device_is_overdue(task->plan->device, entry->since_ns);
 }
 
@@ -214,6 +227,11 @@ bool bti_run_task_run(bti_queue_entry *entry, bool may_complete) {
     case BTI_TASK_WAIT: bti_run_queue_wait(task->plan->wait_device, task->wait_number); break;
     case BTI_TASK_ARRIVE:
     case BTI_TASK_JOIN: complete = bti_collective_run(task, may_complete); break;
+    case BTI_TASK_SEND:
+    case BTI_TASK_RECEIVE:
+        bti_send_run(task);
+        complete = false;
+        break;
     }
     bti_trace_in_run(before);
     if (complete) end_task(task);

@@ -63,7 +63,7 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
     bti_trace_add(&event);
 }
 
-void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_reduction_end *ends,
+void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_work_end *ends,
                           const bti_trace_asked *asked, bti_place place) {
     for (int m = 0; m < step->group && start; m++) {
         int16_t device = (int16_t)bti_plan_device(plan, step, m);

@@ -24,7 +24,7 @@ static inline void bti_trace_step(uint64_t start, const bti_plan *plan, const bt
         bti_trace_step_(start, plan, step, asked, place);
 }
 /* A collective began on its devices: from `start` until now, or when the ends tell by the devices' clock. */
-void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_reduction_end *ends,
+void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_work_end *ends,
                           const bti_trace_asked *asked, bti_place place);
 
 #endif

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "exec/buffer.h"
-#include "exec/collective_tasks.h"
 #include "exec/host.h"
 #include "exec/recordings.h"
+#include "exec/tasks.h"
 #include "exec/texts.h"
 #include "base/lock.h"
 #include "ir/halves.h"
@@ -42,6 +42,7 @@ void bti_prepared_release(bti_prepared *of) {
     bti_vec_free(&of->members);
     for (size_t i = 0; i < of->stand_in_count; i++) bti_node_release(of->stand_ins[i]);
     bti_free(of->stand_ins);
+    bti_vec_free(&of->sends);
     pthread_cond_destroy(&of->judged);
     bti_lock_destroy(&of->lock);
     bti_free(of);
@@ -55,7 +56,7 @@ void bti_run_keep(bti_run *run) {
 void bti_run_done(bti_run *run) {
     if (atomic_fetch_sub_explicit(&run->tasks_left, 1, memory_order_acq_rel) != 1) return;
     bti_prepared *of = run->prepared;
-    bti_collectives_end(run);
+    bti_joined_end(run);
     for (size_t s = 0; s < of->plan.storages.count; s++) {
         if (run->buffers[s]) bti_buffer_release_run(run->buffers[s]);
         bti_error_release(atomic_load(&run->errors[s]));
@@ -205,8 +206,7 @@ static bool calls_host(const bti_plan *plan, const bti_step *step) {
 static bool add_to_task(bti_prepared *of, uint64_t *numbers, size_t s, bool *open, bool own_task) {
     const bti_step *step = &of->plan.steps.items[s];
     size_t before = of->tasks.count;
-    if (!bti_collectives_join(of, numbers, step->device, of->plan.operands.items + step->first_operand,
-                              step->input_count))
+    if (!bti_tasks_join(of, numbers, step->device, of->plan.operands.items + step->first_operand, step->input_count))
         return false;
     bool fits = *open && !own_task && before == of->tasks.count && of->tasks.items[before - 1].device == step->device;
     bti_run_task_plan task = {.kind = BTI_TASK_STEPS, .device = step->device, .first = s, .last = s};
@@ -216,7 +216,12 @@ static bool add_to_task(bti_prepared *of, uint64_t *numbers, size_t s, bool *ope
     return true;
 }
 
-/* Who receives a copy waits for it. */
+/* Whether the devices order the copy themselves. */
+static bool is_sent(const bti_prepared *of, const bti_step *copy) {
+    return bti_device_sends(of->plan.storages.items[bti_plan_output(&of->plan, copy, 0)->storage].device, copy->device);
+}
+
+/* Who receives a copy by the host waits for it. */
 static bool add_receiver(bti_prepared *of, uint64_t *numbers, const bti_step *copy) {
     int to = of->plan.storages.items[bti_plan_output(&of->plan, copy, 0)->storage].device;
     bti_run_task_plan wait = {.kind = BTI_TASK_WAIT, .device = to, .wait_device = copy->device, .alone = true};
@@ -231,15 +236,15 @@ static bool plan_tasks(bti_prepared *of) {
     of->only_device = of->plan.steps.count ? of->plan.steps.items[0].device : 0;
     for (size_t s = 0; s < of->plan.steps.count; s++) {
         const bti_step *step = &of->plan.steps.items[s];
-        if (step->kind == BTI_STEP_COLLECTIVE) {
-            if (!bti_collectives_arrive(of, numbers, s)) return false;
+        bool copies = step->kind == BTI_STEP_COPY, sends = copies && is_sent(of, step);
+        if (sends || step->kind == BTI_STEP_COLLECTIVE) {
+            if (!(sends ? bti_tasks_send : bti_tasks_arrive)(of, numbers, s)) return false;
             of->only_device = -1;
             open = false;
             continue;
         }
         /* The host waits for the device before it calls, and launches no more until it has called. */
         bool told = calls_host(&of->plan, step), own_task = told && !bti_device_has_host_memory(step->device);
-        bool copies = step->kind == BTI_STEP_COPY;
         if (!add_to_task(of, numbers, s, &open, own_task)) return false;
         if (own_task || copies) of->tasks.items[of->tasks.count - 1].alone = true;
         if (step->device != of->only_device || own_task || copies || told)
@@ -253,7 +258,7 @@ static bool plan_tasks(bti_prepared *of) {
             of->ready[storage] = numbers[of->plan.storages.items[storage].device];
         }
     }
-    return bti_collectives_join_all(of, numbers);
+    return bti_tasks_join_all(of, numbers);
 }
 
 #define BRIEF 200000.0 /* points times instructions: some tens of microseconds */
@@ -332,6 +337,13 @@ static bool launches_wait(const bti_plan *plan) {
     return false;
 }
 
+/* Whether its tasks are launched without waits, on devices with a clock. */
+static bool is_by_caller(const bti_prepared *of) {
+    for (size_t t = 0; t < of->tasks.count; t++)
+        if (of->tasks.items[t].alone || !bti_device_has_clock(of->tasks.items[t].device)) return false;
+    return !launches_wait(&of->plan);
+}
+
 static bool allocate_prepared(bti_prepared *of) {
     size_t works = 0;
     for (size_t s = 0; s < of->plan.steps.count; s++) {
@@ -356,6 +368,7 @@ static bool allocate_prepared(bti_prepared *of) {
     bool launched = of->only_device >= 0 && bti_device_is_async(of->only_device) &&
                     (bti_device_has_clock(of->only_device) || !launches_wait(&of->plan));
     of->brief = launched || is_brief(&of->plan);
+    of->by_caller = of->only_device < 0 && is_by_caller(of);
     return true;
 }
 
@@ -407,7 +420,7 @@ static bti_run *run_new(bti_prepared *of) {
     size_t bytes = sizeof(bti_run) + storages * 5 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
                    of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task) +
                    of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member) +
-                   of->plan.steps.count * sizeof(bti_place);
+                   of->plan.steps.count * sizeof(bti_place) + of->sends.count * sizeof(bti_run_send);
     bti_run *run = bti_calloc(1, bytes);
     if (!run) return NULL;
     run->addresses = (uint64_t *)(run + 1);
@@ -421,6 +434,7 @@ static bti_run *run_new(bti_prepared *of) {
     run->collectives = (bti_run_collective *)(run->tasks + tasks);
     run->members = (bti_run_member *)(run->collectives + of->collectives.count);
     run->places = (bti_place *)(run->members + of->members.count);
+    run->sends = (bti_run_send *)(run->places + of->plan.steps.count);
     if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
     for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
     return run;
@@ -437,7 +451,7 @@ bti_run *bti_exec_begin(bti_prepared *of) {
     run->prepared = of;
     run->nodes = NULL;
     atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
-    bti_collectives_begin(run);
+    bti_joined_begin(run);
     return run;
 }
 

@@ -18,6 +18,8 @@ typedef struct queue {
     int waiting;
     bti_queue_entry *head, *tail;              /* not run yet */
     bti_queue_entry *in_flight[BTI_IN_FLIGHT]; /* a ring */
+    bti_event events[BTI_IN_FLIGHT];           /* of those: entries may be gone while they are being settled */
+    bool has_event[BTI_IN_FLIGHT];
     int first, in_flight_count;
     atomic_uint_fast64_t submitted, completed;
     bool running;   /* a thread runs the first entry */
@@ -107,6 +109,13 @@ static void note_first(const queue *q) {
 
 static bti_look look_at_all(void);
 
+static void put_in_flight(queue *q, bti_queue_entry *entry) {
+    int at = (q->first + q->in_flight_count++) % BTI_IN_FLIGHT;
+    q->in_flight[at] = entry;
+    q->events[at] = entry->event;
+    q->has_event[at] = entry->has_event;
+}
+
 static void run_first(queue *q, bool by_thread) {
     bti_queue_entry *entry = q->head;
     q->head = entry->next;
@@ -124,7 +133,7 @@ static void run_first(queue *q, bool by_thread) {
     if (complete)
         atomic_fetch_add(&q->completed, 1);
     else
-        q->in_flight[(q->first + q->in_flight_count++) % BTI_IN_FLIGHT] = entry;
+        put_in_flight(q, entry);
     if (!complete && q->in_flight_count == 1) note_first(q);
     tell_others(q);
     if (complete || !watched || q->in_flight_count > 1) return;
@@ -282,6 +291,26 @@ static void wait_until(int device, uint64_t number, bool settled) {
 
 void bti_run_queue_wait(int device, uint64_t number) { wait_until(device, number, true); }
 void bti_run_queue_issue(int device, uint64_t number) { wait_until(device, number, false); }
+
+/* Under the lock; the entry has run. */
+static bool find_event(const queue *q, uint64_t number, bti_event *event) {
+    for (uint64_t n = number; n <= issued(q); n++) {
+        int at = (q->first + (int)(n - atomic_load(&q->completed)) - 1) % BTI_IN_FLIGHT;
+        *event = q->events[at];
+        if (q->has_event[at]) return true;
+    }
+    return false;
+}
+
+bool bti_run_queue_point(int device, uint64_t number, bti_event *event) {
+    queue *q = &queues[device];
+    bti_run_queue_issue(device, number);
+    bti_lock_take(&q->lock);
+    bool settled = atomic_load(&q->completed) >= number, found = !settled && find_event(q, number, event);
+    bti_lock_give(&q->lock);
+    if (!settled && !found) bti_run_queue_wait(device, number);
+    return found;
+}
 
 void bti_run_queue_poll(int device) {
     queue *q = &queues[device];

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "drivers/driver.h"
+
 typedef struct bti_queue_entry bti_queue_entry;
 #define BTI_IN_FLIGHT 16
 struct bti_queue_entry {
@@ -19,6 +21,8 @@ struct bti_queue_entry {
     void (*settle)(bti_queue_entry *entry);
     /* Whether the work is complete, or has failed, so that settle does not wait; never blocks. NULL: unknown until somebody waits. */
     bool (*poll)(bti_queue_entry *entry);
+    bti_event event; /* with has_event, when it is in flight: what it and all earlier entries launched is complete */
+    bool has_event;
     bool watched;      /* the poller asks; else only bti_run_queue_poll */
     bool alone;        /* it may wait for other queues, so it runs only after all earlier entries are settled */
     uint64_t since_ns; /* of the device's time: since then it is the first in flight; 0: unknown */
@@ -37,6 +41,9 @@ uint64_t bti_run_queue_issued(int device);    /* the last one that has run: sett
 void bti_run_queue_wait(int device, uint64_t number);
 /* As wait, but what a device can do by itself is left in flight: the entries have run. */
 void bti_run_queue_issue(int device, uint64_t number);
+/* As issue; whether entry `number` is in flight, with an event that the device's later work can follow: *event. False: it is settled. Where no entry
+ * from there on that has run has an event, the call waits until it is. */
+bool bti_run_queue_point(int device, uint64_t number, bti_event *event);
 /* Settles what is complete, as far as entries tell without blocking. */
 void bti_run_queue_poll(int device);
 /* Leaves what is submitted to the queue's thread. If no thread can be made, the work is run by the next thread that waits for it. */

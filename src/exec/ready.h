@@ -31,7 +31,9 @@ typedef enum bti_task_kind {
     BTI_TASK_STEPS,  /* first..last-1, on its device */
     BTI_TASK_WAIT,   /* for a copy that another device sends */
     BTI_TASK_ARRIVE, /* at a collective, and what comes after it: collective.h */
-    BTI_TASK_JOIN
+    BTI_TASK_JOIN,
+    BTI_TASK_SEND, /* a copy between devices, and what comes after it on the other one: send.h */
+    BTI_TASK_RECEIVE
 } bti_task_kind;
 
 typedef struct bti_run_task_plan {
@@ -41,6 +43,7 @@ typedef struct bti_run_task_plan {
     int wait_device;
     uint64_t wait_number;              /* on that device's queue, counted from the run's begin */
     size_t member;                     /* of a collective: which of of->members */
+    size_t send;                       /* of a copy between devices: which of of->sends */
     struct bti_recordings *recordings; /* NULL: its steps are always launched one by one */
     bool alone;                        /* it waits for other queues */
 } bti_run_task_plan;
@@ -58,6 +61,14 @@ typedef struct bti_member_plan {
     bool joined;
 } bti_member_plan;
 
+/* A copy between devices that nobody waits for. */
+typedef struct bti_send_plan {
+    size_t step;
+    int from, to;
+    uint64_t number; /* of the task that sends, on the queue of `from`, counted from the run's begin */
+    bool received;
+} bti_send_plan;
+
 struct bti_prepared {
     atomic_uint refs; /* its runs hold it */
     bti_plan plan;
@@ -69,10 +80,12 @@ struct bti_prepared {
     BTI_VEC(bti_run_task_plan) tasks;
     BTI_VEC(bti_collective_plan) collectives;
     BTI_VEC(bti_member_plan) members; /* of each collective, one after the other */
+    BTI_VEC(bti_send_plan) sends;
     uint64_t *ready; /* by storage: the task on its device's queue, counted from the run's begin, that fills it */
     int only_device; /* where everything runs; -1: on several, or threads of queues are to begin at once */
     int devices;     /* those it needs have smaller numbers */
     bool brief;      /* done sooner than another thread would begin */
+    bool by_caller;  /* on several devices with a clock: who submits it launches it, so that a timeline repeats */
     bti_lock lock;
     pthread_cond_t judged; /* a collective of a run */
     struct bti_run *idle;  /* runs that are over, to be used again */
@@ -85,9 +98,8 @@ typedef struct bti_run_task {
     bti_run *run;
     const bti_run_task_plan *plan;
     uint64_t wait_number;
-    bti_event event; /* after its last launch */
-    bool failed;     /* there is none, all its steps have failed */
-    bool unfinished; /* the device is late: its work may go on */
+    bool failed;     /* its entry has no event, all its steps have failed */
+    bool unfinished; /* a device is late: the work may go on */
     bti_held held;
 } bti_run_task;
 
@@ -104,9 +116,17 @@ typedef struct bti_run_collective {
 } bti_run_collective;
 typedef struct bti_run_member {
     bti_event arrived;
-    bti_reduction_end end;
+    bti_work_end end;
     uint64_t number; /* of its arrival, on the device's queue */
 } bti_run_member;
+
+typedef struct bti_run_send {
+    bool started; /* it runs, or has: `end` can be waited for */
+    bool gave_up; /* the device that gets it is late; the copy may go on */
+    bti_work_end end;
+    uint64_t number;            /* of the task that sends, on its queue */
+    _Atomic(bti_error *) error; /* why the copy failed */
+} bti_run_send;
 
 struct bti_run {
     atomic_uint tasks_left;       /* and one while it is being submitted */
@@ -125,6 +145,7 @@ struct bti_run {
     bti_run_task *tasks;
     bti_run_collective *collectives;
     bti_run_member *members;
+    bti_run_send *sends;
 };
 
 #endif

@@ -7,6 +7,7 @@
 #include "exec/host.h"
 #include "exec/launch.h"
 #include "exec/prepared.h"
+#include "exec/send.h"
 #include "base/flags.h"
 #include "base/lock.h"
 
@@ -153,7 +154,8 @@ static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
         if (run->arenas[d]) bti_buffer_give_back(run->arenas[d], numbers[d]);
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
-        if (storage->own_block && storage->last_step < (int32_t)plan->steps.count && run->buffers[s])
+        if (storage->own_block && !bti_buffer_is_held(run->buffers[s]) &&
+            storage->last_step < (int32_t)plan->steps.count && run->buffers[s])
             bti_buffer_give_back(run->buffers[s], numbers[storage->device]);
     }
 }
@@ -172,6 +174,7 @@ static void number_tasks(bti_run *run, uint64_t *base, uint64_t *numbers) {
         numbers[task->device]++;
     }
     bti_collectives_number(run, base);
+    bti_sends_begin(run, base);
     for (size_t s = 0; s < of->plan.storages.count; s++) {
         bti_buffer *buffer = run->buffers[s];
         if (buffer && !of->plan.storages.items[s].given && of->plan.storages.items[s].first_step >= 0)
@@ -211,11 +214,27 @@ uint64_t bti_exec_start(bti_run *run) {
     return end;
 }
 
+/* In the order of the plan. Numbers may be later ones, where others submitted meanwhile. */
+static void launch_in_order(const bti_prepared *of) {
+    uint64_t number[BTI_MAX_DEVICES];
+    for (int d = 0; d < of->devices; d++) number[d] = bti_run_queue_submitted(d);
+    for (size_t t = 0; t < of->tasks.count; t++) number[of->tasks.items[t].device]--;
+    for (size_t t = 0; t < of->tasks.count; t++) {
+        int device = of->tasks.items[t].device;
+        bti_run_queue_issue(device, ++number[device]);
+    }
+    for (int d = 0; d < of->devices; d++) bti_run_queue_poll(d);
+}
+
 /* Little work is done, and any launched, sooner than another thread would begin. Nobody watches devices with a clock: who submits looks. */
 void bti_exec_dispatch(bti_prepared *of, uint64_t end) {
     int device = of->only_device;
     if (!of->tasks.count) return;
     if (device >= 0 && bti_device_has_clock(device)) bti_run_queue_poll(device);
+    if (of->by_caller) {
+        launch_in_order(of);
+        return;
+    }
     if (device < 0) {
         bti_exec_kick();
         return;

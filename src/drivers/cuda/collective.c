@@ -133,11 +133,11 @@ static bt_status enqueue(const device_set *s, const bti_reduction *what, int typ
 }
 
 static bt_status reduce(const device_set *s, const bti_reduction *what, int type, int operation, const bti_event *after,
-                        bti_reduction_end *ends) {
+                        bti_work_end *ends) {
     BTI_TRY(follow(s->devices, s->count, after));
     BTI_TRY(enqueue(s, what, type, operation));
     for (int i = 0; i < s->count; i++) {
-        ends[i] = (bti_reduction_end){0};
+        ends[i] = (bti_work_end){0};
         BTI_TRY(bti_cuda_enter(s->devices[i]));
         BTI_TRY(bti_cuda_leave(bti_cuda_record(s->devices[i], s->devices[i]->reduce, &s->devices[i]->reduced,
                                                BTI_CUDA_REDUCTION, &ends[i].event)));
@@ -146,7 +146,7 @@ static bt_status reduce(const device_set *s, const bti_reduction *what, int type
 }
 
 bt_status bti_cuda_all_reduce(void *const *opened, int count, const bti_reduction *what, const bti_event *after,
-                              bti_reduction_end *ends) {
+                              bti_work_end *ends) {
     bti_cuda_device *devices[MOST];
     int type = nccl_type(what->dtype), operation = nccl_operation(what->op);
     if (type < 0 || operation < 0 || count > MOST || !bti_cuda_has(BTI_CUDA_NCCL))

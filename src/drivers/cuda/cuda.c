@@ -47,11 +47,13 @@ static bt_status read_device_attributes(bti_cuda_device *device) {
 static bt_status create_streams(bti_cuda_device *device) {
     BTI_CUDA_TRY(device, cuStreamCreate, &device->compute, CU_STREAM_NON_BLOCKING);
     BTI_CUDA_TRY(device, cuStreamCreate, &device->reduce, CU_STREAM_NON_BLOCKING);
+    BTI_CUDA_TRY(device, cuStreamCreate, &device->receive, CU_STREAM_NON_BLOCKING);
     BTI_TRY(bti_cuda_lane_open(device, &device->up));
     BTI_TRY(bti_cuda_lane_open(device, &device->down));
     for (int i = 0; i < BTI_CUDA_EVENTS; i++) {
         BTI_CUDA_TRY(device, cuEventCreate, &device->events[i], CU_EVENT_DISABLE_TIMING);
         BTI_CUDA_TRY(device, cuEventCreate, &device->reductions[i], CU_EVENT_DISABLE_TIMING);
+        BTI_CUDA_TRY(device, cuEventCreate, &device->receipts[i], CU_EVENT_DISABLE_TIMING);
     }
     return BT_OK;
 }
@@ -75,9 +77,11 @@ static void destroy_streams(bti_cuda_device *device) {
     for (int i = 0; i < BTI_CUDA_EVENTS; i++) {
         if (device->events[i]) (void)bti_cu.cuEventDestroy(device->events[i]);
         if (device->reductions[i]) (void)bti_cu.cuEventDestroy(device->reductions[i]);
+        if (device->receipts[i]) (void)bti_cu.cuEventDestroy(device->receipts[i]);
     }
     bti_cuda_lane_close(&device->down);
     bti_cuda_lane_close(&device->up);
+    if (device->receive) (void)bti_cu.cuStreamDestroy(device->receive);
     if (device->reduce) (void)bti_cu.cuStreamDestroy(device->reduce);
     if (device->compute) (void)bti_cu.cuStreamDestroy(device->compute);
 }
@@ -99,8 +103,9 @@ static bti_lock *lock_of(bti_cuda_device *device, int number) {
 }
 
 static void wait_for_streams(bti_cuda_device *device) {
-    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute, device->reduce};
-    for (int i = 0; i < 4; i++)
+    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute, device->reduce,
+                                device->receive};
+    for (int i = 0; i < 5; i++)
         if (streams[i] && !atomic_load(&device->lost)) (void)bti_cu.cuStreamSynchronize(streams[i]);
 }
 
@@ -206,6 +211,13 @@ static bt_status cuda_query(void *opened, bti_event event, bool *done) {
     return bti_cuda_leave(result == CUDA_ERROR_NOT_READY ? BT_OK : bti_cuda_check(device, "cuEventQuery", result));
 }
 
+static bt_status cuda_follow(void *opened, bti_event event) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(bti_cuda_check(device, "cuStreamWaitEvent",
+                                         bti_cu.cuStreamWaitEvent(device->compute, bti_cuda_event(device, event), 0)));
+}
+
 /* --- for `berth doctor` ------------------------------------------------------------------------------------------- */
 
 static void cuda_describe(void *opened, bti_str *text) {
@@ -275,7 +287,8 @@ const bti_driver bti_driver_cuda = {
     .processes = bti_cuda_processes,
     .trim = bti_gpu_trim,
     .describe = cuda_describe,
-    .peer_copy = bti_cuda_peer_copy,
+    .send = bti_cuda_send,
+    .follow = cuda_follow,
     .graph_begin = bti_cuda_graph_begin,
     .graph_end = bti_cuda_graph_end,
     .graph_run = bti_cuda_graph_run,

@@ -1,6 +1,6 @@
 /* An open CUDA device, and the functions that the files of this folder share.
  *
- * A device has four streams: compute (launches, fills, copies within the device), reduce (reductions over devices), up (uploads, copies from peers) and down
+ * A device has five streams: compute (launches, fills, copies within the device), reduce (reductions over devices), receive (copies from peers), up (uploads) and down
  * (downloads). Any thread may call an entry: it makes the device's context current while it runs. An upload may return while its
  * last part is still being transferred: later launches and downloads wait for it by events. Transfers do not wait for earlier
  * launches, because these do not touch the same bytes.
@@ -27,7 +27,7 @@ typedef struct bti_cuda_lane {
     CUstream stream;
     char *half[2];
     CUevent done[2]; /* when the last copy of half i is complete */
-    CUevent after;   /* the end of the last upload: compute waits for it */
+    CUevent after;   /* the end of the last upload: compute and receive wait for it */
     bool busy[2];
     int current; /* of uploads: the half that is being filled */
     size_t used; /* bytes of it */
@@ -48,13 +48,14 @@ typedef struct bti_cuda_device {
     int cuda_ordinal; /* libcuda's own */
     CUdevice device;
     CUcontext context;
-    CUstream compute, reduce; /* reduce: reductions over devices, beside compute */
+    CUstream compute;
+    CUstream reduce, receive; /* beside compute: reductions over devices, copies from others */
     bti_cuda_lane up, down;
     CUevent events
         [BTI_CUDA_EVENTS]; /* event n is at n % BTI_CUDA_EVENTS; if it was overwritten, a wait for it waits for a later event */
-    CUevent reductions[BTI_CUDA_EVENTS]; /* likewise, of the stream reduce */
-    uint64_t recorded, reduced;
-    bti_lock event_lock;          /* of both rings */
+    CUevent reductions[BTI_CUDA_EVENTS], receipts[BTI_CUDA_EVENTS]; /* likewise, of the streams reduce and receive */
+    uint64_t recorded, reduced, received;
+    bti_lock event_lock;          /* of these rings */
     int architecture;             /* 90 */
     size_t shared_opt_in;         /* the most shared memory of a group, in bytes */
     struct bti_cuda_words *words; /* launch.c: for launches with too many words for parameters */
@@ -70,11 +71,13 @@ typedef struct bti_cuda_device {
     char name[96];
 } bti_cuda_device;
 
-/* In the number of an event of the stream reduce. */
+/* In the number of an event of the stream reduce, and of receive. */
 #define BTI_CUDA_REDUCTION (UINT64_C(1) << 63)
+#define BTI_CUDA_RECEIPT (UINT64_C(1) << 62)
 static inline CUevent bti_cuda_event(const bti_cuda_device *device, bti_event event) {
-    uint64_t at = (event.value & ~BTI_CUDA_REDUCTION) % BTI_CUDA_EVENTS;
-    return event.value & BTI_CUDA_REDUCTION ? device->reductions[at] : device->events[at];
+    uint64_t at = event.value % BTI_CUDA_EVENTS;
+    if (event.value & BTI_CUDA_REDUCTION) return device->reductions[at];
+    return event.value & BTI_CUDA_RECEIPT ? device->receipts[at] : device->events[at];
 }
 
 /* --- error.c ------------------------------------------------------------------------------------------------------ */
@@ -109,7 +112,8 @@ bt_status bti_cuda_upload(void *device, uint64_t address, const void *host, size
 bt_status bti_cuda_download(void *device, void *host, uint64_t address, size_t bytes);
 bt_status bti_cuda_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cuda_fill(void *device, uint64_t address, int byte, size_t bytes);
-bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
+bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
+                        bti_event made, size_t bytes, bti_work_end *end);
 
 /* --- retired.c ---------------------------------------------------------------------------------------------------- */
 /* Frees it when everything that was launched so far is complete; of a lost device when that is closed. Any thread. Waits only where no event
@@ -161,7 +165,7 @@ void bti_cuda_graph_free(void *device, void *graph);
 
 /* --- collective.c ------------------------------------------------------------------------------------------------- */
 bt_status bti_cuda_all_reduce(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
-                              bti_reduction_end *ends);
+                              bti_work_end *ends);
 void bti_cuda_communicators_free(const bti_cuda_device *device);
 
 /* --- cuda.c ------------------------------------------------------------------------------------------------------- */

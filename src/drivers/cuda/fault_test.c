@@ -67,6 +67,7 @@ static void a_late_failure_loses_only_its_device(void **state) {
     (void)state;
     uint64_t on_a, on_b;
     bti_event event;
+    bti_work_end end;
     bool done;
     char byte[100];
     machine("{\"late\": [1, 700], " TWO_CARDS "}", NULL);
@@ -85,8 +86,9 @@ static void a_late_failure_loses_only_its_device(void **state) {
     expect_error(bti_driver_cuda.wait(b, event), BT_UNAVAILABLE, cause);
     expect_error(bti_driver_cuda.query(b, event, &done), BT_UNAVAILABLE, cause);
     expect_error(bti_driver_cuda.sync(b), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.peer_copy(a, on_a, b, on_b, 100), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.peer_copy(b, on_b, a, on_a, 100), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.follow(b, event), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.send(a, on_a, NULL, b, on_b, event, 100, &end), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.send(b, on_b, NULL, a, on_a, event, 100, &end), BT_UNAVAILABLE, cause);
     expect_error(bti_driver_cuda.graph_begin(b), BT_UNAVAILABLE, cause);
     OK(bti_driver_cuda.fill(a, on_a, 7, 4000));
     finish(a);

@@ -200,7 +200,7 @@ static void every_call_of_the_library_may_fail(void **state) {
 static bt_status reduce(void *const *devices, int count, const uint64_t *addresses, bt_dtype dtype, bti_op op,
                         size_t elements) {
     bti_event after[2] = {{0}};
-    bti_reduction_end ends[2];
+    bti_work_end ends[2];
     bti_reduction what = {dtype, op, 1, &elements, addresses, addresses};
     for (int d = 0; d < count; d++) BTI_TRY(bti_driver_cuda.record(devices[d], &after[d]));
     BTI_TRY(bti_cuda_all_reduce(devices, count, &what, after, ends));

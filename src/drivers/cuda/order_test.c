@@ -133,12 +133,24 @@ static void events_are_in_order(void **state) {
     close_all(b, NULL);
 }
 
-static void peers_are_ordered_on_both_sides(void **state) {
+/* A copy from all that is launched on `from` so far, which nobody has waited for. */
+static bti_event send(bti_cuda_device *to, uint64_t target, const bti_event *idle, bti_cuda_device *from,
+                      uint64_t source, size_t bytes) {
+    bti_event made;
+    bti_work_end end;
+    OK(bti_driver_cuda.record(from, &made));
+    OK(bti_driver_cuda.send(to, target, idle, from, source, made, bytes, &end));
+    return end.event;
+}
+
+static void copies_between_peers_run_beside_launches(void **state) {
     (void)state;
     float values[64];
-    uint64_t on_a, on_b;
+    uint64_t on_a, on_b, other;
     void *module_a, *module_b;
     bti_gpu_function add_a, add_b;
+    bti_event idle;
+    bool done;
     machine("{" TWO_CARDS "}", NULL);
     bti_cuda_device *b = open_one(B), *a = open_one(A);
     OK(build(a, add_text, &module_a));
@@ -147,31 +159,57 @@ static void peers_are_ordered_on_both_sides(void **state) {
     OK(bti_cuda_find_function(b, module_b, "fake_add", &add_b));
     OK(bti_driver_cuda.alloc(a, sizeof values, &on_a));
     OK(bti_driver_cuda.alloc(b, sizeof values, &on_b));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &other));
     fill_floats(values, 64, 1);
     OK(bti_driver_cuda.upload(a, on_a, values, sizeof values));
     OK(launch_add(a, &add_a, on_a, 64, 10, true));
-    finish(a);
-    OK(bti_driver_cuda.peer_copy(b, on_b, a, on_a, sizeof values));
+    OK(bti_driver_cuda.fill(b, on_b, 0, sizeof values));
+    OK(bti_driver_cuda.copy(b, other, on_b, sizeof values)); /* reads what was there before */
+    OK(bti_driver_cuda.record(b, &idle));
+    bti_event end = send(b, on_b, &idle, a, on_a, sizeof values);
+    OK(bti_driver_cuda.follow(b, end));
+    OK(launch_add(b, &add_b, on_b, 64, 100, true)); /* after it has arrived */
+    assert_int_equal(count_of("copy peer") + count_of("copy within") + count_of("launch "), 0);
+    OK(bti_driver_cuda.query(b, end, &done));
+    assert_false(done);
+    OK(bti_driver_cuda.wait(b, end));
+    assert_int_equal(count_of("copy peer"), 1);
     OK(launch_add(a, &add_a, on_a, 64, 1000, true)); /* after it has left */
-    OK(launch_add(b, &add_b, on_b, 64, 100, true));  /* after it has arrived */
     finish(a);
     finish(b);
     OK(bti_driver_cuda.download(b, values, on_b, sizeof values));
     check_floats(values, 64, 111);
+    OK(bti_driver_cuda.download(b, values, other, sizeof values));
+    assert_true(values[5] == 0);
     OK(bti_driver_cuda.download(a, values, on_a, sizeof values));
-    check_floats(values, 64, 1011);
-    assert_int_equal(count_of("peer "), 2); /* access once, and the copy */
-    OK(bti_driver_cuda.upload(a, on_a, values, sizeof values));
-    OK(bti_driver_cuda.peer_copy(b, on_b, a, on_a, sizeof values)); /* after the upload, for which nobody waited */
-    fill_floats(values, 64, 7);
-    OK(bti_driver_cuda.upload(a, on_a, values, sizeof values));
-    OK(bti_driver_cuda.download(b, values, on_b, sizeof values));
     check_floats(values, 64, 1011);
     bti_driver_cuda.free(a, on_a, sizeof values);
     bti_driver_cuda.free(b, on_b, sizeof values);
+    bti_driver_cuda.free(b, other, sizeof values);
     bti_cuda_module_release(a, module_a);
     bti_cuda_module_release(b, module_b);
     close_all(a, b);
+}
+
+/* Uploads return before they are complete: that of what is copied, and one to where it is copied. */
+static void copies_between_peers_come_after_uploads(void **state) {
+    (void)state;
+    float values[64];
+    uint64_t on_a, on_b;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B), *a = open_one(A);
+    OK(bti_driver_cuda.alloc(a, sizeof values, &on_a));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &on_b));
+    fill_floats(values, 64, 3);
+    OK(bti_driver_cuda.upload(a, on_a, values, sizeof values));
+    fill_floats(values, 64, 7);
+    OK(bti_driver_cuda.upload(b, on_b, values, sizeof values));
+    OK(bti_driver_cuda.wait(b, send(b, on_b, NULL, a, on_a, sizeof values)));
+    OK(bti_driver_cuda.sync(b));
+    OK(bti_driver_cuda.download(b, values, on_b, sizeof values));
+    check_floats(values, 64, 3);
+    send(b, on_b, NULL, a, on_a, sizeof values); /* closing waits for it */
+    close_all(b, a);
 }
 
 /* A device that was closed has a new context when it is opened again. */
@@ -186,7 +224,7 @@ static void access_to_a_peer_lasts_as_long_as_it_is_open(void **state) {
         OK(bti_driver_cuda.alloc(a, 256, &on_a));
         OK(bti_driver_cuda.fill(a, on_a, 0, 256));
         finish(a);
-        for (int i = 0; i < 2; i++) OK(bti_driver_cuda.peer_copy(b, on_b, a, on_a, 256));
+        for (int i = 0; i < 2; i++) send(b, on_b, NULL, a, on_a, 256);
         OK(bti_driver_cuda.sync(b));
         assert_int_equal(count_of("peer 1 0") + count_of("peer 0 1"), times);
         bti_driver_cuda.free(a, on_a, 256);
@@ -204,7 +242,8 @@ int main(void) {
         cmocka_unit_test(copying_overlaps_the_bus),
         cmocka_unit_test(launches_come_between_copies),
         cmocka_unit_test(events_are_in_order),
-        cmocka_unit_test(peers_are_ordered_on_both_sides),
+        cmocka_unit_test(copies_between_peers_run_beside_launches),
+        cmocka_unit_test(copies_between_peers_come_after_uploads),
         cmocka_unit_test(access_to_a_peer_lasts_as_long_as_it_is_open),
     };
     return cmocka_run_group_tests(tests, NULL, no_machine);

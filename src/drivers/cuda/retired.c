@@ -59,10 +59,11 @@ void bti_cuda_retire(bti_cuda_device *device, bti_cuda_retired *retired) {
 
 bt_status bti_cuda_sync(void *opened) {
     bti_cuda_device *device = opened;
-    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute, device->reduce};
+    const CUstream streams[] = {device->up.stream, device->down.stream, device->compute, device->reduce,
+                                device->receive};
     bt_status status = BT_OK;
     BTI_TRY(bti_cuda_enter(device));
-    for (int i = 0; i < 4 && status == BT_OK; i++)
+    for (int i = 0; i < 5 && status == BT_OK; i++)
         status = bti_cuda_check(device, "cuStreamSynchronize", bti_cu.cuStreamSynchronize(streams[i]));
     if (status == BT_OK) bti_cuda_free_retired(device, false);
     return bti_cuda_leave(status);

@@ -158,28 +158,25 @@ static bt_status enable_peer_access(bti_cuda_device *to, bti_cuda_device *from) 
     return status;
 }
 
-/* On the receiver's upload stream, after the sender's uploads; the sender's streams wait until the copy is complete. */
-static bt_status copy_to_peer(bti_cuda_device *to, uint64_t target, bti_cuda_device *from, uint64_t source,
-                              size_t bytes) {
+/* With the receiver's context current. Its upload that returned last may go on, into memory that nobody used since; uploads to the sender come before `made`. */
+static bt_status send_after(bti_cuda_device *to, uint64_t target, const bti_event *idle, bti_cuda_device *from,
+                            uint64_t source, CUevent made, size_t bytes, bti_event *end) {
     BTI_TRY(enable_peer_access(to, from));
-    BTI_CUDA_TRY(to, cuStreamWaitEvent, to->up.stream, from->up.after, 0);
-    BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, to->up.stream);
-    BTI_TRY(order_after_upload(to, BT_OK));
-    bt_status status =
-        bti_cuda_check(from, "cuStreamWaitEvent", bti_cu.cuStreamWaitEvent(from->compute, to->up.after, 0));
-    if (status == BT_OK)
-        status = bti_cuda_check(from, "cuStreamWaitEvent", bti_cu.cuStreamWaitEvent(from->up.stream, to->up.after, 0));
-    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(to->up.stream);
+    BTI_CUDA_TRY(to, cuStreamWaitEvent, to->receive, made, 0);
+    BTI_CUDA_TRY(to, cuStreamWaitEvent, to->receive, to->up.after, 0);
+    if (idle) BTI_CUDA_TRY(to, cuStreamWaitEvent, to->receive, bti_cuda_event(to, *idle), 0);
+    BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, to->receive);
+    bt_status status = bti_cuda_record(to, to->receive, &to->received, BTI_CUDA_RECEIPT, end);
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(to->receive); /* nobody can wait for it */
     return status;
 }
 
-bt_status bti_cuda_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
+bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
+                        bti_event made, size_t bytes, bti_work_end *end) {
     bti_cuda_device *target = to_device, *source = from_device;
+    *end = (bti_work_end){0};
     BTI_TRY(bti_cuda_enter(source)); /* fails if it is lost */
     (void)bti_cuda_leave(BT_OK);
     BTI_TRY(bti_cuda_enter(target));
-    bti_lock_take(&target->up.lock);
-    bt_status status = copy_to_peer(target, to, source, from, bytes);
-    bti_lock_give(&target->up.lock);
-    return bti_cuda_leave(status);
+    return bti_cuda_leave(send_after(target, to, idle, source, from, bti_cuda_event(source, made), bytes, &end->event));
 }

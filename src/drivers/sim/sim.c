@@ -180,14 +180,19 @@ static bt_status sim_copy(void *opened, uint64_t to, uint64_t from, size_t bytes
     return BT_OK;
 }
 
-static bt_status sim_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
-    bti_sim_device *device = to_device;
+static bt_status copy_from_peer(bti_sim_device *device, uint64_t to, bti_sim_device *from_device, uint64_t from,
+                                size_t bytes) {
     char *target, *source;
     BTI_SIM_FAULT("peer_copy");
-    BTI_TRY(reach_memory(device, "peer copy", to, bytes, true, &target));
-    BTI_TRY(reach_memory(from_device, "peer copy", from, bytes, false, &source));
+    BTI_TRY(translate_address(device, "peer copy", to, bytes, &target));
+    BTI_TRY(translate_address(from_device, "peer copy", from, bytes, &source));
     if (bti_sim_has_data(device)) memcpy(target, source, bytes);
-    bti_sim_took_peer_copy(&device->engines, &((bti_sim_device *)from_device)->engines, bytes);
+    return BT_OK;
+}
+
+static bt_status sim_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes) {
+    BTI_TRY(copy_from_peer(to_device, to, from_device, from, bytes));
+    bti_sim_took_peer_copy(bytes);
     return BT_OK;
 }
 
@@ -208,6 +213,22 @@ static bt_status sim_program_load(void *opened, const bti_program_source *source
     return bti_cpu_program_load(NULL, source, program);
 }
 
+/* --- copies between cards --------------------------------------------------------------------------------------------- */
+
+static bt_status timed_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
+                            bti_event made, size_t bytes, bti_work_end *end) {
+    bti_sim_engines *target = &((bti_sim_device *)to_device)->engines,
+                    *source = &((bti_sim_device *)from_device)->engines;
+    uint64_t made_ns = bti_sim_event_ns(made), idle_ns = idle ? bti_sim_event_ns(*idle) : 0;
+    uint64_t after = idle_ns > made_ns ? idle_ns : made_ns;
+    BTI_TRY(bti_sim_may_send(target, idle_ns, to, bytes, true));
+    BTI_TRY(bti_sim_may_send(source, made_ns, from, bytes, false));
+    BTI_TRY(copy_from_peer(to_device, to, from_device, from, bytes));
+    bti_sim_took_send(target, source, bytes, after, end);
+    bti_sim_link_uses(target, to, bytes, true, end->end_ns);
+    bti_sim_link_uses(source, from, bytes, false, end->end_ns);
+    return BT_OK;
+}
 /* --- the tables ----------------------------------------------------------------------------------------------------- */
 
 /* Its kernels run on cores, so these are a CPU's; but launches and products are a GPU's. */
@@ -220,8 +241,8 @@ static const bti_target_facts timed_facts = {BTI_CUDA_FACTS};
     .program_load = sim_program_load, .program_free = bti_cpu_program_free, .text_wanted = bti_cpu_text_wanted, \
     .text_give = bti_cpu_text_give, .launch = bti_sim_launch, .launch_kernel = bti_sim_launch_kernel,           \
     .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product, .memory = sim_memory_sizes, \
-    .peer_copy = sim_peer_copy, .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end,             \
-    .graph_run = bti_sim_graph_run, .graph_free = bti_sim_graph_free, .all_reduce = bti_sim_all_reduce
+    .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run,         \
+    .graph_free = bti_sim_graph_free, .all_reduce = bti_sim_all_reduce
 
 const bti_driver bti_driver_sim = {ENTRIES_OF_BOTH,
                                    .name = "sim",
@@ -232,7 +253,8 @@ const bti_driver bti_driver_sim = {ENTRIES_OF_BOTH,
                                    .wait = bti_sim_wait,
                                    .query = bti_sim_query,
                                    .wait_until = bti_sim_wait_until,
-                                   .sync = bti_sim_sync};
+                                   .sync = bti_sim_sync,
+                                   .peer_copy = sim_peer_copy};
 
 const bti_driver bti_driver_timed = {ENTRIES_OF_BOTH,
                                      .name = "timed",
@@ -245,4 +267,6 @@ const bti_driver bti_driver_timed = {ENTRIES_OF_BOTH,
                                      .query = bti_timed_query,
                                      .wait_until = bti_timed_wait_until,
                                      .sync = bti_timed_sync,
-                                     .complete_at = bti_timed_complete_at};
+                                     .complete_at = bti_timed_complete_at,
+                                     .send = timed_send,
+                                     .follow = bti_timed_follow};

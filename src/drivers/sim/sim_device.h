@@ -26,7 +26,7 @@ static inline bool bti_sim_has_data(const bti_sim_device *device) { return !devi
 
 /* sim_launch.c. `bti_sim_run_`: computes now, and tells what it asks of a card. */
 bt_status bti_sim_all_reduce(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
-                             bti_reduction_end *ends);
+                             bti_work_end *ends);
 bt_status bti_sim_run_work(bti_sim_device *device, const bti_work *work, bti_sim_demand *demand);
 bt_status bti_sim_run_product(bti_sim_device *device, void *program, const bti_work *product, const bti_box *box,
                               bti_sim_demand *demand);

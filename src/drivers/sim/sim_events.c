@@ -13,8 +13,6 @@ bool bti_sim_event_hangs(bti_event event) {
     return event.value & BTI_SIM_HUNG && bti_flag_changes(BTI_FLAG_sim_fault) == atomic_load(&hung_by);
 }
 
-static uint64_t value_of(bti_event event) { return event.value & ~BTI_SIM_HUNG; }
-
 /* What comes after an event that hangs hangs too. */
 static bt_status mark(bti_sim_device *device, bti_event *event) {
     bool hangs;
@@ -54,7 +52,7 @@ bt_status bti_sim_record(void *opened, bti_event *event) {
 
 bt_status bti_sim_wait(void *opened, bti_event event) {
     bti_sim_device *device = opened;
-    uint64_t before = atomic_load(&device->waited), value = value_of(event);
+    uint64_t before = atomic_load(&device->waited), value = bti_sim_event_ns(event);
     (void)wait_while_hung(event, UINT64_MAX);
     while (before < value && !atomic_compare_exchange_weak(&device->waited, &before, value)) {
     }
@@ -98,7 +96,7 @@ bt_status bti_timed_record(void *opened, bti_event *event) {
 bt_status bti_timed_wait(void *opened, bti_event event) {
     bti_sim_device *device = opened;
     (void)wait_while_hung(event, UINT64_MAX);
-    bti_clock_reach(value_of(event));
+    bti_clock_reach(bti_sim_event_ns(event));
     BTI_SIM_FAULT("wait");
     return BT_OK;
 }
@@ -107,14 +105,14 @@ bt_status bti_timed_query(void *opened, bti_event event, bool *done) {
     bti_sim_device *device = opened;
     BTI_SIM_FAULT("query");
     bti_clock_advance(LOOK_NS);
-    *done = !bti_sim_event_hangs(event) && bti_clock_ns() >= value_of(event);
+    *done = !bti_sim_event_hangs(event) && bti_clock_ns() >= bti_sim_event_ns(event);
     return BT_OK;
 }
 
 bt_status bti_timed_wait_until(void *opened, bti_event event, uint64_t ns, bool *done) {
     (void)opened;
-    *done = !bti_sim_event_hangs(event) && (value_of(event) <= ns || value_of(event) <= bti_clock_ns());
-    bti_clock_reach(*done ? value_of(event) : ns);
+    *done = !bti_sim_event_hangs(event) && (bti_sim_event_ns(event) <= ns || bti_sim_event_ns(event) <= bti_clock_ns());
+    bti_clock_reach(*done ? bti_sim_event_ns(event) : ns);
     return BT_OK;
 }
 
@@ -123,6 +121,15 @@ bt_status bti_timed_sync(void *opened) {
     wait_for_all(device);
     bti_clock_reach(bti_sim_idle(&device->engines));
     BTI_SIM_FAULT("sync");
+    return BT_OK;
+}
+
+/* What comes after an event that hangs hangs too. */
+bt_status bti_timed_follow(void *opened, bti_event event) {
+    bti_sim_device *device = opened;
+    BTI_SIM_FAULT("follow");
+    if (bti_sim_event_hangs(event)) atomic_store(&device->hung, BTI_SIM_HUNG);
+    bti_sim_follows(&device->engines, bti_sim_event_ns(event));
     return BT_OK;
 }
 

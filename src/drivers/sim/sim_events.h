@@ -7,6 +7,7 @@
 
 #define BTI_SIM_HUNG (UINT64_C(1) << 62)
 bool bti_sim_event_hangs(bti_event event);
+static inline uint64_t bti_sim_event_ns(bti_event event) { return event.value & ~BTI_SIM_HUNG; } /* of a card */
 
 bt_status bti_sim_record(void *opened, bti_event *event);
 bt_status bti_sim_wait(void *opened, bti_event event);
@@ -19,6 +20,7 @@ bt_status bti_timed_wait(void *opened, bti_event event);
 bt_status bti_timed_query(void *opened, bti_event event, bool *done);
 bt_status bti_timed_wait_until(void *opened, bti_event event, uint64_t ns, bool *done);
 bt_status bti_timed_sync(void *opened);
+bt_status bti_timed_follow(void *opened, bti_event event);
 uint64_t bti_timed_complete_at(void *opened);
 
 #endif

@@ -92,7 +92,7 @@ typedef struct fault {
 
 static const char *const entries[] = {"open",         "alloc",     "upload",     "download", "copy",  "fill",
                                       "program_load", "launch",    "record",     "wait",     "query", "sync",
-                                      "memory",       "peer_copy", "all_reduce", "hang"};
+                                      "memory",       "peer_copy", "all_reduce", "follow",   "hang"};
 
 BTI_STATIC_LOCK(faults_lock, sim_faults) /* of what follows */
 static fault faults[MAX_FAULTS];
@@ -129,7 +129,7 @@ static bt_status parse_fault(const char *part, size_t length, fault *out) {
     if (!out->entry)
         return refuse_fault(part, length,
                             "it takes ENTRY:NTH, the entry one of open, alloc, upload, download, copy, fill, "
-                            "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce, or hang");
+                            "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce, follow, or hang");
     out->and_after = end > colon + 1 && end[-1] == '+';
     size_t digits = (size_t)(end - colon - 1) - out->and_after;
     if (!bti_read_int(colon + 1, digits, &out->nth) || out->nth < 1)

@@ -213,7 +213,7 @@ static bt_status reduce_array(void *const *devices, int count, const bti_reducti
 }
 
 /* What is used from the call on, until the end that the clock tells. */
-static void note_uses(void *const *devices, int count, const bti_reduction *what, const bti_reduction_end *ends) {
+static void note_uses(void *const *devices, int count, const bti_reduction *what, const bti_work_end *ends) {
     for (size_t at = 0; at < what->array_count * (size_t)count; at++) {
         bti_sim_engines *engines = &((bti_sim_device *)devices[at % (size_t)count])->engines;
         uint64_t bytes = what->elements[at / (size_t)count] * bt_dtype_size(what->dtype);
@@ -223,7 +223,7 @@ static void note_uses(void *const *devices, int count, const bti_reduction *what
 }
 
 bt_status bti_sim_all_reduce(void *const *devices, int count, const bti_reduction *what, const bti_event *after,
-                             bti_reduction_end *ends) {
+                             bti_work_end *ends) {
     bti_sim_engines *engines[MOST];
     bti_event arrived[MOST];
     uint64_t hung = 0;

@@ -65,20 +65,28 @@ static double peer_ns(const bti_sim_model *to, const bti_sim_model *from, size_t
                     : copy_ns(fmax(to->host_ns, from->host_ns), fmin(to->host, from->host), bytes);
 }
 
-void bti_sim_took_peer_copy(bti_sim_engines *to, bti_sim_engines *from, size_t bytes) {
-    if (!bti_sim_has_clock(to)) return sleep_for(bytes);
+void bti_sim_took_peer_copy(size_t bytes) { sleep_for(bytes); }
+
+void bti_sim_took_send(bti_sim_engines *to, bti_sim_engines *from, size_t bytes, uint64_t after, bti_work_end *end) {
     uint64_t length = whole(peer_ns(&to->model, &from->model, bytes));
     bti_lock_take(&engines_lock);
-    uint64_t end = later_of(bti_clock_ns(), later_of(to->up_free, from->down_free)) + length;
-    to->up_free = from->down_free = end;
+    uint64_t begin = later_of(later_of(bti_clock_ns(), after), later_of(to->up_free, from->down_free));
+    to->up_free = from->down_free = begin + length;
     bti_lock_give(&engines_lock);
+    *end = (bti_work_end){{begin + length}, begin, begin + length};
     bti_sim_took_call(to);
-    bti_clock_reach(end);
+}
+
+void bti_sim_follows(bti_sim_engines *engines, uint64_t event_ns) {
+    bti_lock_take(&engines_lock);
+    engines->compute_free = later_of(engines->compute_free, event_ns);
+    bti_lock_give(&engines_lock);
+    bti_sim_took_call(engines);
 }
 
 /* The links of a ring, which the slowest pair of neighbours paces; it begins when all are there. */
 void bti_sim_took_reduction(bti_sim_engines *const *all, int count, size_t bytes, const bti_event *after,
-                            bti_reduction_end *ends) {
+                            bti_work_end *ends) {
     if (!bti_sim_has_clock(all[0])) {
         for (int i = 1; i < count; i++) sleep_for(bytes);
         return;
@@ -92,7 +100,7 @@ void bti_sim_took_reduction(bti_sim_engines *const *all, int count, size_t bytes
     uint64_t end = begin + whole(step * fmax(1, 2 * (count - 1)));
     for (int i = 0; i < count; i++) {
         all[i]->link_free = end;
-        ends[i] = (bti_reduction_end){{end}, begin, end};
+        ends[i] = (bti_work_end){{end}, begin, end};
     }
     bti_lock_give(&engines_lock);
     for (int i = 0; i < count; i++) bti_sim_took_call(all[i]);
@@ -107,7 +115,8 @@ bt_status bti_sim_uses(bti_sim_engines *engines, uint64_t address, uint64_t byte
     if (ns)
         return bti_fail(BT_INTERNAL,
                         "a launch touches %" PRIu64 " bytes at %#" PRIx64
-                        ", which a reduction over devices uses for %" PRIu64 " ns more; it does not come after that",
+                        ", which a reduction or a copy between devices uses for %" PRIu64
+                        " ns more; it does not come after that",
                         bytes, address, ns);
     bti_sim_touches(&engines->touched, address, bytes, written, 0);
     return BT_OK;
@@ -117,17 +126,30 @@ void bti_sim_link_uses(bti_sim_engines *engines, uint64_t address, uint64_t byte
     if (bti_sim_has_clock(engines)) bti_sim_touches(&engines->linked, address, bytes, written, end_ns);
 }
 
+/* For how long after `from` launched work or that of the links goes on to use it. */
+static uint64_t used_for(bti_sim_engines *engines, uint64_t from, uint64_t address, uint64_t bytes, bool writes) {
+    return later_of(bti_sim_touched_for(&engines->touched, from, address, bytes, writes),
+                    bti_sim_touched_for(&engines->linked, from, address, bytes, writes));
+}
+
 bt_status bti_sim_may_use(bti_sim_engines *engines, const char *what, const char *device, uint64_t address,
                           uint64_t bytes, bool writes) {
     if (!bti_sim_has_clock(engines)) return BT_OK;
-    uint64_t now = bti_clock_ns(), ns = bti_sim_touched_for(&engines->touched, now, address, bytes, writes),
-             linked = bti_sim_touched_for(&engines->linked, now, address, bytes, writes);
-    if (linked > ns) ns = linked;
+    uint64_t ns = used_for(engines, bti_clock_ns(), address, bytes, writes);
     if (!ns) return BT_OK;
     return bti_fail(BT_INTERNAL,
                     "%s on %s touches %" PRIu64 " bytes at %#" PRIx64 ", which launched work uses for %" PRIu64
                     " ns more of its time; nobody waited for it",
                     what, device, bytes, address, ns);
+}
+
+bt_status bti_sim_may_send(bti_sim_engines *engines, uint64_t after, uint64_t address, uint64_t bytes, bool writes) {
+    uint64_t ns = used_for(engines, later_of(after, bti_clock_ns()), address, bytes, writes);
+    if (!ns) return BT_OK;
+    return bti_fail(BT_INTERNAL,
+                    "a copy between devices %s %" PRIu64 " bytes at %#" PRIx64 ", which other work uses for %" PRIu64
+                    " ns more; it does not come after that",
+                    writes ? "writes" : "reads", bytes, address, ns);
 }
 
 uint64_t bti_sim_complete(bti_sim_engines *engines) {

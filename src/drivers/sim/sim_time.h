@@ -12,7 +12,7 @@
 typedef struct bti_sim_engines {
     bti_sim_model model; /* without a description: there is none, and no time to keep */
     uint64_t compute_free, up_free, down_free, link_free; /* from when on they are, of bti_clock_ns */
-    bti_sim_touched touched, linked;                      /* by the engine that computes; by that of the links */
+    bti_sim_touched touched, linked;                      /* by the engine that computes; by those between devices */
 } bti_sim_engines;
 
 static inline bool bti_sim_has_clock(const bti_sim_engines *engines) { return *engines->model.description; }
@@ -24,18 +24,24 @@ void bti_sim_took_launch(bti_sim_engines *engines, const bti_sim_demand *demand)
 void bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *demands, size_t count);
 /* The host waits for the end. */
 void bti_sim_took_transfer(bti_sim_engines *engines, bool up, size_t bytes);
-void bti_sim_took_peer_copy(bti_sim_engines *to, bti_sim_engines *from, size_t bytes);
+void bti_sim_took_peer_copy(size_t bytes); /* of devices without a model */
+/* Between two cards, by the engines for copies to one and from the other, after that time. */
+void bti_sim_took_send(bti_sim_engines *to, bti_sim_engines *from, size_t bytes, uint64_t after, bti_work_end *end);
+/* What is launched later begins after that time. */
+void bti_sim_follows(bti_sim_engines *engines, uint64_t event_ns);
 /* A reduction over all by a ring, after these events of each: each hands parts on to the next. */
 void bti_sim_took_reduction(bti_sim_engines *const *all, int count, size_t bytes, const bti_event *after,
-                            bti_reduction_end *ends);
+                            bti_work_end *ends);
 
-/* Work that is launched next, or goes on, uses these bytes: INTERNAL where a reduction uses them that it does not come after. And whether the host may read them, or with `writes` write them: INTERNAL while such work is not
+/* Work that is launched next, or goes on, uses these bytes: INTERNAL where a reduction, or a copy between devices, uses them that it does not come after. And whether the host may read them, or with `writes` write them: INTERNAL while such work is not
  * complete. `what`: the call, on that device, for messages. */
 bt_status bti_sim_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written);
-/* A reduction that ends then uses these bytes. */
+/* A reduction, or a copy between devices, that ends then uses these bytes. */
 void bti_sim_link_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written, uint64_t end_ns);
 bt_status bti_sim_may_use(bti_sim_engines *engines, const char *what, const char *device, uint64_t address,
                           uint64_t bytes, bool writes);
+/* Whether a copy that begins after that time may read these bytes of a card, or with `writes` write them: INTERNAL while other work uses them. */
+bt_status bti_sim_may_send(bti_sim_engines *engines, uint64_t after, uint64_t address, uint64_t bytes, bool writes);
 
 /* When everything launched so far is complete; when all engines are free. */
 uint64_t bti_sim_complete(bti_sim_engines *engines);

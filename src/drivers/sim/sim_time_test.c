@@ -74,8 +74,6 @@ static void the_host_waits_for_transfers(void **state) {
     assert_int_equal(took(&clock), 8000 + 100000);
     OK(CARD->download(card[0], host, memory[0][0], BYTES / 2));
     assert_int_equal(took(&clock), 8000 + 50000);
-    OK(CARD->peer_copy(card[1], memory[1][0], card[0], memory[0][0], BYTES));
-    assert_int_equal(took(&clock), 3000 + 16000);
     /* The same again takes the same. */
     OK(CARD->upload(card[0], memory[0][0], host, BYTES));
     assert_int_equal(took(&clock), 8000 + 100000);
@@ -118,11 +116,9 @@ static void who_reads_too_early_is_caught(void **state) {
     OK(CARD->download(card[0], host, memory[0][0], 4)); /* the launch reads it, too */
     negate(card[0], memory[0][0], memory[0][1], BYTES / 4);
     assert_int_equal(CARD->upload(card[0], memory[0][0], host, 4), BT_INTERNAL);
-    assert_int_equal(CARD->peer_copy(card[1], memory[1][0], card[0], memory[0][1], 4), BT_INTERNAL);
     OK(CARD->record(card[0], &event));
     OK(CARD->wait(card[0], event));
     OK(CARD->upload(card[0], memory[0][0], host, 4));
-    OK(CARD->peer_copy(card[1], memory[1][0], card[0], memory[0][1], 4));
     OK(CARD->fill(card[0], memory[0][0], 1, BYTES));
     assert_int_equal(CARD->download(card[0], host, memory[0][0], 4), BT_INTERNAL);
     OK(CARD->copy(card[0], memory[0][1], memory[0][0], BYTES));
@@ -140,7 +136,7 @@ static void who_reads_too_early_is_caught(void **state) {
 static void reductions_run_beside_launches(void **state) {
     (void)state;
     bti_event after[2];
-    bti_reduction_end ends[2];
+    bti_work_end ends[2];
     const uint64_t addresses[] = {memory[0][1], memory[1][1]};
     const size_t elements = BYTES / 4;
     negate(card[1], memory[1][0], memory[1][1], BYTES / 4);
@@ -166,9 +162,49 @@ static void reductions_run_beside_launches(void **state) {
     }
 }
 
+/* By the links, after what made the bytes and after what used their place; beside what both cards launch meanwhile. */
+static void copies_run_beside_launches(void **state) {
+    (void)state;
+    bti_event none = {0}, made, idle;
+    bti_work_end end, second;
+    for (int i = 0; i < 8; i++) negate(card[1], memory[1][0], memory[1][1], BYTES / 4); /* longer than the calls */
+    negate(card[0], memory[0][0], memory[0][1], BYTES / 4);
+    assert_int_equal(CARD->send(card[1], memory[1][2], NULL, card[0], memory[0][1], none, BYTES, &end), BT_INTERNAL);
+    assert_non_null(strstr(bt_error_text(), "a copy between devices reads"));
+    OK(CARD->record(card[0], &made));
+    assert_int_equal(CARD->send(card[1], memory[1][1], NULL, card[0], memory[0][1], made, BYTES, &end), BT_INTERNAL);
+    assert_non_null(strstr(bt_error_text(), "a copy between devices writes"));
+    OK(CARD->record(card[1], &idle));
+    negate(card[0], memory[0][0], memory[0][2], BYTES / 4);
+    negate(card[1], memory[1][0], memory[1][2], BYTES / 4);
+    const uint64_t computed[] = {CARD->complete_at(card[0]), CARD->complete_at(card[1])};
+    uint64_t clock = bti_clock_ns();
+    OK(CARD->send(card[1], memory[1][1], &idle, card[0], memory[0][1], made, BYTES, &end));
+    assert_int_equal(took(&clock), 2000); /* the call alone */
+    assert_int_equal(end.begin_ns, idle.value > clock - 2000 ? idle.value : clock - 2000);
+    assert_int_equal(end.end_ns - end.begin_ns, 3000 + 16000);
+    assert_int_equal(end.event.value, end.end_ns);
+    for (int i = 0; i < 2; i++) assert_int_equal(CARD->complete_at(card[i]), computed[i]);
+    assert_int_equal(CARD->fill(card[0], memory[0][1], 0, 4), BT_INTERNAL); /* while it leaves */
+    assert_non_null(strstr(bt_error_text(), "a copy between devices uses"));
+    assert_int_equal(CARD->download(card[1], host, memory[1][1], 4), BT_INTERNAL);
+    assert_int_equal(CARD->copy(card[1], memory[1][0], memory[1][1], 4), BT_INTERNAL);
+    OK(CARD->send(card[1], memory[1][1] + 4, &end.event, card[0], memory[0][1] + 4, made, 4,
+                  &second)); /* one after the other */
+    assert_int_equal(second.begin_ns, end.end_ns);
+    clock = bti_clock_ns();
+    OK(CARD->follow(card[1], second.event));
+    assert_int_equal(took(&clock), 2000);
+    assert_int_equal(CARD->complete_at(card[1]), second.end_ns);
+    OK(CARD->copy(card[1], memory[1][0], memory[1][1], 4)); /* begins when it has arrived */
+    OK(CARD->sync(card[1]));
+    OK(CARD->fill(card[0], memory[0][1], 0, 4));
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_two, close_two)
     const struct CMUnitTest tests[] = {TEST(the_host_waits_for_transfers), TEST(launches_run_beside_the_host),
-                                       TEST(who_reads_too_early_is_caught), TEST(reductions_run_beside_launches)};
+                                       TEST(who_reads_too_early_is_caught), TEST(reductions_run_beside_launches),
+                                       TEST(copies_run_beside_launches)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
