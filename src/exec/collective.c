@@ -122,12 +122,12 @@ static void come_after(const part *p) {
             bti_run_queue_wait(p->devices[m].device, p->members[m].number);
         else if (m != p->own)
             bti_run_queue_issue(p->devices[m].device, p->members[m].number);
-    if (p->collective->started && bti_device_limit_ns()) {
+    int device = p->devices[p->own].device;
+    bti_event end = p->members[p->own].end.event;
+    if (p->collective->started && (bti_device_limit_ns() || bti_device_follow(device, end) != BT_OK)) {
         bt_status status = wait_for_end(p, p->own, &gave_up);
         if (gave_up) fail_by_last(p, status); /* though it may be complete when others look */
-    } else if (p->collective->started) {
-        (void)!bti_device_follow(p->devices[p->own].device, p->members[p->own].end.event);
-    } /* judge finds errors */
+    } /* judge finds other errors */
     fail_outputs(p);
 }
 

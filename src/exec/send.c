@@ -92,7 +92,12 @@ static void fail_output(const transfer *t) {
 static void come_after(const transfer *t) {
     bti_run_queue_issue(t->plan->from, t->send->number);
     bt_status status = t->send->started ? bti_device_follow(t->plan->to, t->send->end.event) : BT_OK;
-    if (status != BT_OK) fail_by_last(t, status);
+    if (status != BT_OK) {
+        bool gave_up;
+        fail_by_last(t, status);
+        /* its memory may serve what comes next */
+        (void)!bti_device_wait_since(t->plan->to, t->send->end.event, 0, NULL, &gave_up);
+    }
     fail_output(t);
 }
 
