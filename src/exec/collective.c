@@ -127,7 +127,7 @@ static void come_after(const part *p) {
     if (p->collective->started && (bti_device_limit_ns() || bti_device_follow(device, end) != BT_OK)) {
         bt_status status = wait_for_end(p, p->own, &gave_up);
         if (gave_up) fail_by_last(p, status); /* though it may be complete when others look */
-    } /* judge finds other errors */
+    }                                         /* judge finds other errors */
     fail_outputs(p);
 }
 

@@ -17,8 +17,12 @@ static transfer transfer_of(const bti_run_task *task) {
     const bti_plan *plan = &task->run->prepared->plan;
     const bti_send_plan *of = &task->run->prepared->sends.items[task->plan->send];
     const bti_step *step = &plan->steps.items[of->step];
-    return (transfer){task->run, of, &task->run->sends[task->plan->send], bti_plan_operand(plan, step, 0),
-                      bti_plan_output(plan, step, 0), task->entry.since_ns};
+    return (transfer){task->run,
+                      of,
+                      &task->run->sends[task->plan->send],
+                      bti_plan_operand(plan, step, 0),
+                      bti_plan_output(plan, step, 0),
+                      task->entry.since_ns};
 }
 
 void bti_sends_begin(bti_run *run, const uint64_t *base) {
@@ -76,7 +80,8 @@ static void start_sending(const transfer *t) {
 static void end_sending(const transfer *t) {
     bool started = t->send->started;
     t->send->gave_up = false;
-    bt_status status = started ? bti_device_wait_since(t->plan->to, t->send->end.event, t->since_ns, NULL, &t->send->gave_up) : BT_OK;
+    bt_status status =
+        started ? bti_device_wait_since(t->plan->to, t->send->end.event, t->since_ns, NULL, &t->send->gave_up) : BT_OK;
     if (status != BT_OK) fail_by_last(t, status);
     check_input(t);
 }

@@ -127,9 +127,10 @@ static bt_status parse_fault(const char *part, size_t length, fault *out) {
     for (size_t i = 0; colon && i < sizeof entries / sizeof *entries; i++)
         if (bti_same_word(at, (size_t)(colon - at), entries[i])) out->entry = entries[i];
     if (!out->entry)
-        return refuse_fault(part, length,
-                            "it takes ENTRY:NTH, the entry one of open, alloc, upload, download, copy, fill, "
-                            "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce, follow, or hang");
+        return refuse_fault(
+            part, length,
+            "it takes ENTRY:NTH, the entry one of open, alloc, upload, download, copy, fill, "
+            "program_load, launch, record, wait, query, sync, memory, peer_copy, all_reduce, follow, or hang");
     out->and_after = end > colon + 1 && end[-1] == '+';
     size_t digits = (size_t)(end - colon - 1) - out->and_after;
     if (!bti_read_int(colon + 1, digits, &out->nth) || out->nth < 1)
