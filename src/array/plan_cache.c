@@ -71,12 +71,13 @@ static bool stand_in(const bti_plan_key *key, const bti_order *order, bti_prepar
 /* Another thread may have been first; what has no room at all is not added. */
 static bti_lru_entry *add(kept_plan *kept, const bti_plan_key *key, size_t bytes) {
     bti_lru_entry *evicted = NULL;
+    size_t most = bti_flag_bytes(BTI_FLAG_plan_cache);
     bti_lock_take(&plans_lock);
+    plans.most_bytes = most;
     kept_plan *other = bti_lru_find(&plans, key->hash, key);
-    plans.most_bytes = bti_flag_bytes(BTI_FLAG_plan_cache);
     if (other)
         bti_lru_release(&plans, &other->entry);
-    else if (bytes <= plans.most_bytes)
+    else if (bytes <= most)
         evicted = bti_lru_add_evicting(&plans, &kept->entry, key->hash, bytes);
     bti_lock_give(&plans_lock);
     return evicted;
