@@ -31,10 +31,7 @@ static bool is_asked_for(void) {
     return now->emulated == (told && strstr(told, "cuda-emulated") != NULL);
 }
 
-static void begin(void) {
-    fresh(now->settings);
-    OK(bt_set_flag("device_seconds", now->limit));
-}
+static void begin(void) { fresh(now->settings); }
 
 static void set_emulated_fault(const char *name, int device, long nth, int code) {
     void *machine = dlopen("libfake_machine.so", RTLD_NOW | RTLD_NOLOAD);
@@ -45,9 +42,10 @@ static void set_emulated_fault(const char *name, int device, long nth, int code)
     dlclose(machine);
 }
 
-/* The nth piece of work from now on of the device is not completed, nor what comes after it. */
+/* The nth piece of work from now on of the device is not completed, nor what comes after it; there is a limit to waits meanwhile. */
 static void hang(int index, int nth) {
     char fault[40];
+    OK(bt_set_flag("device_seconds", now->limit));
     snprintf(fault, sizeof fault, "gpu%d/hang:%d", index, nth);
     if (now->emulated)
         set_emulated_fault("hang", index, nth, 0);
@@ -66,6 +64,7 @@ static bt_array *twice(const char *where, int count) {
 
 /* Nothing fails any more: the work is completed after all, a little later. */
 static void come(void) {
+    OK(bt_set_flag("device_seconds", "0"));
     if (now->emulated)
         set_emulated_fault("", -1, 0, 0);
     else
@@ -274,6 +273,7 @@ static const fault simulated_faults[] = {{"hang", 0, BT_DEADLINE_EXCEEDED}, {"la
 static void set_fault(const fault *f, int index, int nth) {
     char text[40];
     snprintf(text, sizeof text, "gpu%d/%s:%d", index, f->kind, nth);
+    if (f->status == BT_DEADLINE_EXCEEDED) OK(bt_set_flag("device_seconds", now->limit));
     if (now->emulated)
         set_emulated_fault(f->kind, f->code ? -1 : index, nth, f->code);
     else
@@ -285,7 +285,6 @@ static bool values_after(int steps, const char *settings, const fault *f, int nt
     bt_status status = BT_OK;
     fresh(now->settings);
     if (*settings) OK(bt_set_flag(settings, "off"));
-    OK(bt_set_flag("device_seconds", now->limit));
     BT_SCOPE {
         training t = begin_training();
         for (int i = 0; i < steps; i++) OK(step(&t));
