@@ -142,6 +142,7 @@ static void release_results(const evaluation *e) {
 
 static bt_status evaluate(bti_node *const *wanted, size_t count, bool behind) {
     evaluation e = {0};
+    bool deferred = bti_errors_defer(); /* the handler may evaluate */
     bt_status status = bti_claim(wanted, count, &e.order);
     if (status == BT_OK) drop_failed(&e.order);
     for (size_t i = 0; i < e.order.count && status == BT_OK; i++)
@@ -153,6 +154,7 @@ static bt_status evaluate(bti_node *const *wanted, size_t count, bool behind) {
     retain_results(&e);
     bti_claim_end(&e.order);
     release_results(&e);
+    bti_errors_tell_deferred(deferred);
     bti_exec_begin_submitted(&e.submitted);
     bti_plan_key_free(&e.key);
     return status;
@@ -250,6 +252,7 @@ static void keep_unread(held_nodes *held) {
 }
 
 static void flush_held(const bti_node *newest) {
+    BTI_NO_CANCEL; /* nodes are claimed */
     held_nodes held = {0};
     bti_each_new_held(add_held, &held); /* a flush has evaluated those before */
     for (int i = 0; i < newest->input_count; i++) add_pending(&held, newest->inputs[i]);

@@ -237,9 +237,14 @@ void bti_error_tell(const bti_error *error) {
     bti_lock_user_end();
 }
 
-void bti_errors_defer(void) { own_state.deferred = true; }
+bool bti_errors_defer(void) {
+    bool before = own_state.deferred;
+    own_state.deferred = true;
+    return before;
+}
 
-void bti_errors_tell_deferred(void) {
+void bti_errors_tell_deferred(bool before) {
+    if (before) return;
     bti_error *deferred_error = own_state.deferred_error;
     own_state.deferred_error = NULL;
     own_state.deferred = false;

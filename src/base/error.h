@@ -66,9 +66,10 @@ bool bti_errors_quiet(bool quiet);
 void bti_errors_set_strict(bool on);
 /* Whether the number is one of bt_status. */
 bool bti_is_status(int64_t number);
-/* Between these the handler is called for no error of this thread: a lock is held that it could want. The latest one is told at the end. */
-void bti_errors_defer(void);
-void bti_errors_tell_deferred(void);
+/* Between these the handler is called for no error of this thread: a lock or a claim is held that it could want. The latest one is told at the end. They nest:
+ * the second one is given what the first one returned. */
+bool bti_errors_defer(void);
+void bti_errors_tell_deferred(bool before);
 /* Tells the handler, in strict mode, of an error made in quiet. */
 void bti_error_tell(const bti_error *error);
 

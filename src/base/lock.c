@@ -97,7 +97,7 @@ void bti_lock_give(bti_lock *lock) {
 void bti_lock_wait_(bti_lock *lock, pthread_cond_t *changed, const char *file, int line) {
     if (!depth || (depth <= MOST_HELD && stack[depth - 1].lock != lock))
         fail("is waited on and not the last one taken", lock, file, line, NULL);
-    pthread_cond_wait(changed, &lock->mutex);
+    bti_cond_wait_(changed, &lock->mutex);
 }
 
 void bti_lock_user_begin(void) { push(NULL, "", 0); }

@@ -23,6 +23,14 @@ typedef struct bti_lock {
 #endif
 } bti_lock;
 
+/* A thread that was cancelled while it waits would leave the lock taken. */
+static inline void bti_cond_wait_(pthread_cond_t *changed, pthread_mutex_t *mutex) {
+    int before;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    pthread_cond_wait(changed, mutex);
+    pthread_setcancelstate(before, NULL);
+}
+
 #ifdef BTI_DEBUG
 
 #define BTI_LOCK_AS_(initializer, class_, again) \
@@ -44,7 +52,7 @@ void bti_lock_user_end(void);
     { .mutex = initializer }
 static inline void bti_lock_take(bti_lock *lock) { pthread_mutex_lock(&lock->mutex); }
 static inline void bti_lock_give(bti_lock *lock) { pthread_mutex_unlock(&lock->mutex); }
-static inline void bti_lock_wait(bti_lock *lock, pthread_cond_t *changed) { pthread_cond_wait(changed, &lock->mutex); }
+static inline void bti_lock_wait(bti_lock *lock, pthread_cond_t *changed) { bti_cond_wait_(changed, &lock->mutex); }
 static inline void bti_lock_init(bti_lock *lock, bti_lock_class class) {
     (void)class;
     pthread_mutex_init(&lock->mutex, NULL);

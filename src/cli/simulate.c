@@ -123,6 +123,7 @@ int cli_simulate(int argc, char **argv) {
         }
     if (optind == argc || strcmp(argv[optind - 1], "--")) return cli_misuse(argv, "give a program (-- PROGRAM)");
     if (strchr(wanted.devices, ','))
-        return cli_misuse(argv, "--devices: several kinds are joined by \";\", not by a comma");
+        return cli_misuse(
+            argv, "--devices: several kinds are joined by \";\", each but the first behind \"sim:\", not by a comma");
     return simulate(argv, argv + optind, &wanted);
 }

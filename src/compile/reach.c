@@ -9,6 +9,12 @@ static bool add_other(bti_order *order, bti_node *node) {
     return bti_number_meet(&order->others, node, &met) && (met || bti_vec_push(order, node));
 }
 
+/* Somebody else has computed it meanwhile; whoever wanted it to forget how it was made may have seen the claim. */
+static void give_back(bti_node *node) {
+    atomic_store(&node->claim, 0);
+    if (atomic_load(&node->forget)) bti_node_forget(node);
+}
+
 static bool add_to_order(bti_order *order, bti_node *node, bool asked, bti_node **busy) {
     uint64_t owner = atomic_load_explicit(&node->claim, memory_order_relaxed);
     if (owner == order->claim || atomic_load(&node->state) != BTI_PENDING) return true;
@@ -17,8 +23,8 @@ static bool add_to_order(bti_order *order, bti_node *node, bool asked, bti_node 
     if (atomic_compare_exchange_strong(&node->claim, &owner, order->claim)) {
         if (atomic_load(&node->state) == BTI_PENDING)
             order->items[order->count++] = node;
-        else /* somebody else has computed it meanwhile */
-            atomic_store(&node->claim, 0);
+        else
+            give_back(node);
         return true;
     }
     if (is_anybodys(node, asked)) return add_other(order, node);

@@ -126,8 +126,8 @@ static void come_after(const part *p) {
     bti_event end = p->members[p->own].end.event;
     if (p->collective->started && (bti_device_limit_ns() || bti_device_follow(device, end) != BT_OK)) {
         bt_status status = wait_for_end(p, p->own, &gave_up);
-        if (gave_up) fail_by_last(p, status); /* though it may be complete when others look */
-    }                                         /* judge finds other errors */
+        if (status != BT_OK) fail_by_last(p, status); /* a later wait may not be told it again */
+    }
     fail_outputs(p);
 }
 

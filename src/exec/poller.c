@@ -69,7 +69,7 @@ void bti_poller_wake(bti_look (*how)(void)) {
     atomic_store(&looks, how);
     atomic_store(&stop, false);
     if (!has_thread) has_thread = bti_thread_start(&thread, BTI_STACK_WORK, serve, NULL);
-    atomic_store(&awake, true);
+    atomic_store(&awake, has_thread);
     pthread_cond_signal(&work);
     bti_lock_give(&poller_lock);
 }

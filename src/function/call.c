@@ -6,6 +6,7 @@
 #include "array/claim.h"
 #include "array/place.h"
 #include "base/flags.h"
+#include "base/guest.h"
 #include "device/device.h"
 #include "function/body.h"
 #include "function/origin.h"
@@ -197,6 +198,7 @@ static bool launch_run(bt_function *f, bti_origin *origin, const bti_ready_call 
 }
 
 static bool run_by_plan(bt_function *f, bti_origin *origin, bt_array **outputs, bt_status *status) {
+    BTI_NO_CANCEL; /* variables are marked */
     bool updates = f->update_count > 0, done = false;
     uint64_t end = 0;
     if (!compute_all(origin->given, f->input_count)) return false;

@@ -7,6 +7,7 @@
 #include "array/place.h"
 #include "base/lock.h"
 #include "base/flags.h"
+#include "base/guest.h"
 #include "function/body.h"
 #include "function/shared.h"
 
@@ -195,6 +196,7 @@ static bti_ready_call *prepare_ready_call(bt_function *f, bti_node *const *given
 }
 
 bti_ready_call *bti_ready_call_make(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
+    BTI_NO_CANCEL; /* the function is marked */
     bti_lock_take(&f->lock);
     while (f->making) bti_lock_wait(&f->lock, &f->made);
     f->making = true;

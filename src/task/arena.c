@@ -110,6 +110,7 @@ static bool notes_are_whole(bti_arena *arena) {
 }
 
 static bti_arena_watcher watcher;
+static _Thread_local bool deferred;   /* errors were before the lock was taken */
 static _Thread_local bti_arena *held; /* an unlock without it would give a damaged lock away */
 void bti_arena_watch(bti_arena_watcher with) { watcher = with; }
 
@@ -210,7 +211,7 @@ bool bti_arena_lock(bti_arena *arena) {
         pthread_mutex_unlock(&arena->lock);
         return false;
     }
-    bti_errors_defer(); /* a handler may ask for what needs the lock */
+    deferred = bti_errors_defer(); /* a handler may ask for what needs the lock */
     return held = arena, true;
 }
 
@@ -225,7 +226,7 @@ void bti_arena_unlock(bti_arena *arena) {
     held = NULL;
     if (!bti_arena_is_broken(arena)) bti_arena_commit(arena);
     if (pthread_mutex_unlock(&arena->lock) != 0) bti_arena_break(arena, BTI_FAULT_LOCK);
-    bti_errors_tell_deferred();
+    bti_errors_tell_deferred(deferred);
 }
 
 /* --- records --------------------------------------------------------------------------------------------------------- */
