@@ -47,4 +47,8 @@ typedef struct bti_planning {
 bt_status bti_compile(const bti_order *order, bti_node *const *wanted, size_t count, const bti_planning *how,
                       bti_plan *plan);
 
+/* The plan notes what a run may do with a given storage whose memory the caller gives up: nothing if a result lies in it. False when memory is
+ * short. */
+bool bti_plan_donate(bti_plan *plan, int32_t given);
+
 #endif

@@ -189,32 +189,53 @@ static bool give(arena *a, int64_t offset, int64_t bytes) {
 
 /* --- placing -------------------------------------------------------------------------------------------------------- */
 
-/* A temporary that the kernel reads for the last time, and at each point only where it then writes: its place serves. */
+/* Whether the kernel reads its operand `read` at each point only where it then writes the output, and in no other way. */
+static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, int output, int read) {
+    const bti_kernel *kernel = plan->kernels.items[step->kernel];
+    int axes = bti_kernel_axes(kernel), box = output / kernel->output_count; /* by the same box */
+    int i = bti_step_operand(step, box, read), written = kernel->input_count + output % kernel->output_count;
+    const int64_t *strides = bti_plan_numbers(plan, step, box) + axes;
+    const bti_value *in = bti_plan_operand(plan, step, i), *out = bti_plan_output(plan, step, output);
+    if (kernel->operands[read].taken || in->storage < 0 || in->layout.offset || out->layout.offset) return false;
+    const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
+    if (from->bytes != to->bytes) return false;
+    if (memcmp(strides + read * axes, strides + written * axes, (size_t)axes * sizeof *strides)) return false;
+    bool once = true; /* and not given to another output */
+    for (int k = 0; k < step->input_count + step->output_count && once; k++) {
+        int32_t other = bti_plan_operand(plan, step, k)->storage;
+        once = k == i || other < 0 || k == step->input_count + output ||
+               (other != in->storage && (k < step->input_count || !plan->storages.items[other].in_place ||
+                                         plan->storages.items[other].offset != from->offset));
+    }
+    return once;
+}
+
+/* By the same box: the storage of one of the kernel's operands. */
+static int32_t read_storage(const bti_plan *plan, const bti_step *step, int output, int read) {
+    int box = output / plan->kernels.items[step->kernel]->output_count;
+    return bti_plan_operand(plan, step, bti_step_operand(step, box, read))->storage;
+}
+
+static int map_inputs(const bti_plan *plan, const bti_step *step) {
+    if (step->kind != BTI_STEP_KERNEL || plan->kernels.items[step->kernel]->reduced) return 0;
+    return plan->kernels.items[step->kernel]->input_count;
+}
+
+bool bti_writes_over(const bti_plan *plan, const bti_step *step, int output, int32_t storage) {
+    for (int read = 0; read < map_inputs(plan, step); read++)
+        if (read_storage(plan, step, output, read) == storage && writes_where_it_reads(plan, step, output, read))
+            return true;
+    return false;
+}
+
+/* A temporary that the kernel reads for the last time, and may write over. */
 static int32_t find_in_place(const bti_plan *plan, size_t s, int output) {
     const bti_step *step = &plan->steps.items[s];
-    if (step->kind != BTI_STEP_KERNEL) return -1;
-    const bti_kernel *kernel = plan->kernels.items[step->kernel];
-    int axes = bti_kernel_axes(kernel), box = output / kernel->output_count;
-    const int64_t *strides = bti_plan_numbers(plan, step, box) + axes;
-    const bti_value *out = bti_plan_output(plan, step, output);
-    if (kernel->reduced) return -1;
-    for (int read = 0; read < kernel->input_count; read++) { /* by the same box */
-        int i = bti_step_operand(step, box, read), written = kernel->input_count + output % kernel->output_count;
-        const bti_value *in = bti_plan_operand(plan, step, i);
-        if (kernel->operands[read].taken) continue;
-        if (in->storage < 0 || in->layout.offset || out->layout.offset) continue;
-        const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
-        if (!is_temporary(plan, from) || from->last_step != (int32_t)s || from->bytes != to->bytes || from->offset < 0)
-            continue;
-        if (memcmp(strides + read * axes, strides + written * axes, (size_t)axes * sizeof *strides)) continue;
-        bool once = true; /* read in no other way, and not given to another output */
-        for (int k = 0; k < step->input_count + step->output_count && once; k++) {
-            int32_t other = bti_plan_operand(plan, step, k)->storage;
-            once = k == i || other < 0 || k == step->input_count + output ||
-                   (other != in->storage && (k < step->input_count || !plan->storages.items[other].in_place ||
-                                             plan->storages.items[other].offset != from->offset));
-        }
-        if (once) return in->storage;
+    for (int read = 0; read < map_inputs(plan, step); read++) {
+        int32_t number = read_storage(plan, step, output, read);
+        const bti_storage *from = number < 0 ? NULL : &plan->storages.items[number];
+        if (!from || !is_temporary(plan, from) || from->last_step != (int32_t)s || from->offset < 0) continue;
+        if (writes_where_it_reads(plan, step, output, read)) return number;
     }
     return -1;
 }

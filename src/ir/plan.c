@@ -24,6 +24,7 @@ void bti_plan_free(bti_plan *plan) {
     bti_vec_free(&plan->scalars);
     bti_vec_free(&plan->members);
     bti_vec_free(&plan->arenas);
+    bti_vec_free(&plan->donations);
 }
 
 void bti_step_name(char *name, size_t size, const bti_plan *plan, const bti_step *step) {

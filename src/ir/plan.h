@@ -111,6 +111,13 @@ typedef struct bti_control {
     int64_t *carry_offset; /* in the scratch memory, by what is carried: a second place for it */
 } bti_control;
 
+/* A given storage whose memory the plan does not need after its last reader. A run whose caller gives the memory up may write the output there;
+ * the plan is the same for a run whose caller does not. */
+typedef struct bti_donation {
+    int32_t given;
+    int32_t output; /* a kept storage of as many bytes; -1: none, the memory serves later work */
+} bti_donation;
+
 typedef struct bti_plan {
     BTI_VEC(bti_storage) storages;
     BTI_VEC(bti_value) values;
@@ -123,6 +130,7 @@ typedef struct bti_plan {
     BTI_VEC(const bti_node *) members;
     BTI_VEC(bti_control) controls;
     BTI_VEC(int64_t) arenas; /* bytes of temporaries, by device; those past the end have none */
+    BTI_VEC(bti_donation) donations;
 } bti_plan;
 
 /* Equal for plans that do the same, wherever their operations were asked for. */
