@@ -151,6 +151,7 @@ static const void *elements_in_place(bti_node *node) {
         bti_block_node(node) != BT_OK)
         return NULL;
     if (!bti_layout_is_dense(node->rank, node->shape, &node->layout)) return NULL;
+    if (bti_buffer_map(node->buffer) != BT_OK) return NULL;
     size_t offset = (size_t)node->layout.offset * bt_dtype_size((bt_dtype)node->dtype);
     return (const void *)(uintptr_t)(node->buffer->address + offset);
 }

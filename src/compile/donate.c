@@ -9,11 +9,12 @@ static bool uses(const bti_plan *plan, const bti_step *step, int32_t storage, bo
     return false;
 }
 
-/* A collective runs beside the steps that follow it. */
-static bool is_in_collective(const bti_plan *plan, int32_t storage) {
+/* A collective, or a copy to another device, runs beside the steps that follow it. */
+static bool is_used_beside(const bti_plan *plan, int32_t storage) {
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
-        if (step->kind == BTI_STEP_COLLECTIVE && (uses(plan, step, storage, false) || uses(plan, step, storage, true)))
+        bool beside = step->kind == BTI_STEP_COLLECTIVE || step->kind == BTI_STEP_COPY;
+        if (beside && (uses(plan, step, storage, false) || uses(plan, step, storage, true)))
             return true;
     }
     return false;
@@ -34,7 +35,7 @@ static int count_writers(const bti_plan *plan, int32_t storage) {
 static bool can_take_over(const bti_plan *plan, const bti_storage *from, int32_t output) {
     const bti_storage *to = &plan->storages.items[output];
     return bti_plan_keeps(plan, to) && to->device == from->device && to->bytes == from->bytes &&
-           !is_taken(plan, output) && !is_in_collective(plan, output) && count_writers(plan, output) == 1;
+           !is_taken(plan, output) && !is_used_beside(plan, output) && count_writers(plan, output) == 1;
 }
 
 /* The first output that is written when the storage is read for the last time, or later; -1: none. */
@@ -55,7 +56,7 @@ static int32_t find_output(const bti_plan *plan, int32_t given) {
 bool bti_plan_donate(bti_plan *plan, int32_t given) {
     const bti_storage *from = &plan->storages.items[given];
     bool ends = from->last_step >= 0 && from->last_step < (int32_t)plan->steps.count;
-    if (!ends || from->bytes == 0 || is_in_collective(plan, given)) return true;
+    if (!ends || from->bytes == 0 || is_used_beside(plan, given)) return true;
     bti_donation donation = {given, find_output(plan, given)};
     return bti_vec_push(&plan->donations, donation);
 }

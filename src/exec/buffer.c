@@ -46,7 +46,7 @@ bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node) {
 }
 
 bti_buffer *bti_buffer_retain(bti_buffer *buffer) {
-    if (buffer) atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
+    if (buffer) atomic_fetch_add(&buffer->refs, 1); /* before a look at `taken` */
     return buffer;
 }
 
@@ -68,6 +68,7 @@ static void unlist(bti_buffer *buffer) {
     else
         live[buffer->device] = buffer->next;
     if (buffer->next) buffer->next->previous = buffer->previous;
+    buffer->previous = NULL; /* it may be listed again */
     bti_lock_give(&list_lock);
     buffer->listed = false;
     bti_device_count_arrays(buffer->device, -1);
@@ -143,6 +144,47 @@ void bti_buffer_release(bti_buffer *buffer) {
     bti_buffer_release_run(buffer);
 }
 
+/* --- given up ------------------------------------------------------------------------------------------------------- */
+
+/* Who holds it sees that it is taken, or is seen by who takes it. */
+bt_status bti_buffer_use(bti_buffer *buffer) {
+    atomic_fetch_add(&buffer->refs, 1);
+    if (!atomic_load(&buffer->taken)) return BT_OK;
+    bti_place by = buffer->taken_by;
+    bti_buffer_release(buffer);
+    return bti_fail(BT_INVALID_ARGUMENT, "the array was donated to %s at %s:%d meanwhile", by.name ? by.name : "a call",
+                    bti_site_file(by.site), by.site.line);
+}
+
+bt_status bti_buffer_map(bti_buffer *buffer) {
+    BTI_TRY(bti_buffer_use(buffer));
+    atomic_store(&buffer->mapped, true);
+    bti_buffer_release(buffer);
+    return BT_OK;
+}
+
+bool bti_buffer_take(bti_buffer *buffer, uint32_t holders) {
+    if (!buffer->block) return false;
+    buffer->taken_by = bti_call_place();
+    atomic_store(&buffer->taken, true);
+    uint64_t refs = atomic_load(&buffer->refs);
+    bool alone = (uint32_t)refs == holders && refs < BY_COPY && !atomic_load(&buffer->mapped);
+    if (alone && buffer->listed) unlist(buffer);
+    if (!alone) atomic_store(&buffer->taken, false);
+    return alone;
+}
+
+void bti_buffer_untake(bti_buffer *buffer) {
+    bti_buffer_list(buffer);
+    atomic_store(&buffer->taken, false);
+}
+
+void bti_buffer_pass(bti_buffer *from, bti_buffer *to) {
+    to->block = from->block;
+    to->address = from->address;
+    from->block = NULL;
+}
+
 static const bti_reserve_observer *_Atomic reserve_observer;
 void bti_exec_observe_reserve(const bti_reserve_observer *observer) { atomic_store(&reserve_observer, observer); }
 const bti_reserve_observer *bti_reserve_observer_now(void) { return atomic_load(&reserve_observer); }
@@ -215,7 +257,10 @@ bt_status bti_buffer_wait(bti_buffer *buffer) {
 bt_status bti_buffer_read(bti_buffer *buffer, size_t offset, void *host, size_t bytes) {
     BTI_TRY(bti_buffer_wait(buffer));
     if (bytes == 0) return BT_OK;
-    return bti_device_download(buffer->device, host, buffer->address + offset, bytes);
+    BTI_TRY(bti_buffer_use(buffer));
+    bt_status status = bti_device_download(buffer->device, host, buffer->address + offset, bytes);
+    bti_buffer_release(buffer);
+    return status;
 }
 
 bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffer **out) {

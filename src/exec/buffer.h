@@ -15,6 +15,11 @@ void bti_buffer_release_run(bti_buffer *buffer); /* by a run that is complete */
 void bti_buffer_hold(bti_buffer *buffer);
 void bti_buffer_let_go(bti_buffer *buffer);
 bool bti_buffer_is_held(const bti_buffer *buffer); /* NULL: it is not */
+/* Its memory is given up by the call that runs now. False: somebody else than so many holders has it, or it is not the pool's. untake: the memory
+ * was not used. pass: another buffer, without memory, has it from now on. */
+bool bti_buffer_take(bti_buffer *buffer, uint32_t holders);
+void bti_buffer_untake(bti_buffer *buffer);
+void bti_buffer_pass(bti_buffer *from, bti_buffer *to);
 /* Bytes of the device that only runs that are not complete use: what waiting makes idle. */
 int64_t bti_buffers_pending(int device);
 void bti_exec_settle(void); /* calls what bti_exec_set_settle set */

@@ -26,6 +26,9 @@ struct bti_buffer {
     _Atomic(bti_error *) error; /* first cause, if filling it failed */
     bool listed;                /* among the live arrays (for reports and counters) */
     bool pending;               /* only runs still use it */
+    atomic_bool mapped;         /* the program reads it in place: its memory stays */
+    atomic_bool taken;          /* its memory was given up to a run: who has not begun to use it cannot */
+    bti_place taken_by;         /* when taken: the call that gave it up */
     bti_place place;
     bt_dtype dtype;
     int rank;
@@ -37,6 +40,10 @@ struct bti_buffer {
 bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node);
 bti_buffer *bti_buffer_retain(bti_buffer *buffer);
 void bti_buffer_release(bti_buffer *buffer); /* NULL is fine */
+/* The same as retain for who is going to use the memory. Its memory was given up: the error says by which call, and nothing is retained. */
+bt_status bti_buffer_use(bti_buffer *buffer);
+/* The program reads it in place from now on, as long as it lives. */
+bt_status bti_buffer_map(bti_buffer *buffer);
 
 /* A buffer filled from host memory (copied before it returns). `node` names it in reports. Out of memory: the full report. */
 bt_status bti_buffer_from_host(const bti_node *node, const void *data, bti_buffer **buffer);
@@ -85,7 +92,8 @@ bt_status bti_exec_submit(bti_prepared *prepared, bti_node *const *nodes, bool b
 void bti_exec_begin_submitted(bti_submitted *submitted);
 
 /* One run of it, in steps. begin: NULL when memory is short. give: replaces the buffer of an external storage (without it: the
- * plan's own); what is in it lies `moved` bytes further than in the plan's. reserve: takes all memory, and does everything that can fail; on failure the run is freed and *error is the cause
+ * plan's own); what is in it lies `moved` bytes further than in the plan's. donate: the caller gives up what it gave, which one reference besides holds; the run uses the memory
+ * as the plan's donations say, unless others hold it too. reserve: takes all memory, and does everything that can fail; on failure the run is freed and *error is the cause
  * (retained). result: the buffer of the plan's result (borrowed, until start), and how the result lies in it. start: enqueues and frees the run; returns the number of its last
  * submission. dispatch: starts that work now, on this thread if it is short. throttle: waits while too much
  * memory is kept by work that is submitted and not complete (flag ahead_bytes), or too many tasks are. No lock
@@ -93,6 +101,7 @@ void bti_exec_begin_submitted(bti_submitted *submitted);
 typedef struct bti_run bti_run;
 bti_run *bti_exec_begin(bti_prepared *prepared);
 void bti_exec_give(bti_run *run, int32_t storage, bti_buffer *buffer, int64_t moved);
+void bti_exec_donate(bti_run *run, int32_t storage);
 bt_status bti_exec_reserve(bti_run *run, bti_error **error);
 bti_buffer *bti_exec_result(bti_run *run, size_t result);
 bti_layout bti_exec_result_layout(const bti_run *run, size_t result);

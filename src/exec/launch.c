@@ -58,6 +58,14 @@ static bool inputs_failed(bti_run *run, const bti_step *step) {
     return false;
 }
 
+/* Whether the output is in the place of something given, which its kernel may read. */
+static bool is_donated(const bti_run *run, int32_t output) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t d = 0; d < plan->donations.count; d++)
+        if (plan->donations.items[d].output == output && run->donated[d] == BTI_DONATED_TAKEN) return true;
+    return false;
+}
+
 /* What it is the first to write; the memory of what arrives from elsewhere may still be read. */
 static bt_status fill_outputs(const bti_run *run, size_t s) {
     const bti_plan *plan = &run->prepared->plan;
@@ -67,6 +75,7 @@ static bt_status fill_outputs(const bti_run *run, size_t s) {
         int32_t number = bti_plan_output(plan, step, o)->storage;
         const bti_storage *storage = &plan->storages.items[number];
         if (storage->in_place || storage->given || storage->first_step != (int32_t)s) continue;
+        if (is_donated(run, number)) continue;
         BTI_TRY(bti_device_fill(step->device, run->addresses[number], 0xff, (size_t)storage->bytes));
     }
     return BT_OK;

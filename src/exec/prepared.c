@@ -67,6 +67,7 @@ void bti_run_done(bti_run *run) {
         bti_buffer_release(run->arenas[d]);
         run->arenas[d] = NULL;
     }
+    if (of->plan.donations.count) memset(run->donated, BTI_DONATED_NOT, of->plan.donations.count);
     bti_lock_take(&of->lock);
     run->next = of->idle;
     of->idle = run;
@@ -420,7 +421,8 @@ static bti_run *run_new(bti_prepared *of) {
     size_t bytes = sizeof(bti_run) + storages * 5 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
                    of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task) +
                    of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member) +
-                   of->plan.steps.count * sizeof(bti_place) + of->sends.count * sizeof(bti_run_send);
+                   of->plan.steps.count * sizeof(bti_place) + of->sends.count * sizeof(bti_run_send) +
+                   of->plan.donations.count;
     bti_run *run = bti_calloc(1, bytes);
     if (!run) return NULL;
     run->addresses = (uint64_t *)(run + 1);
@@ -435,6 +437,7 @@ static bti_run *run_new(bti_prepared *of) {
     run->members = (bti_run_member *)(run->collectives + of->collectives.count);
     run->places = (bti_place *)(run->members + of->members.count);
     run->sends = (bti_run_send *)(run->places + of->plan.steps.count);
+    run->donated = (uint8_t *)(run->sends + of->sends.count);
     if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
     for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
     return run;
@@ -455,7 +458,21 @@ bti_run *bti_exec_begin(bti_prepared *of) {
     return run;
 }
 
+/* What its caller gave up is the caller's again. */
+static void return_donated(bti_run *run) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t d = 0; d < plan->donations.count; d++) {
+        if (run->donated[d] != BTI_DONATED_TAKEN) continue;
+        bti_donation donation = plan->donations.items[d];
+        bti_buffer *from = run->buffers[donation.given],
+                   *to = donation.output < 0 ? NULL : run->buffers[donation.output];
+        if (to) bti_buffer_pass(to, from);
+        bti_buffer_untake(from);
+    }
+}
+
 void bti_exec_abandon(bti_run *run) {
+    return_donated(run);
     bti_run_keep(run);
     atomic_store(&run->tasks_left, 1);
     bti_run_done(run);

@@ -128,6 +128,12 @@ typedef struct bti_run_send {
     _Atomic(bti_error *) error; /* why the copy failed */
 } bti_run_send;
 
+typedef enum bti_donated {
+    BTI_DONATED_NOT,
+    BTI_DONATED_OFFERED, /* by the caller, if nobody else holds it */
+    BTI_DONATED_TAKEN
+} bti_donated;
+
 struct bti_run {
     atomic_uint tasks_left;       /* and one while it is being submitted */
     uint32_t traced;              /* its number in recordings; 0: it is in none */
@@ -141,6 +147,7 @@ struct bti_run {
     bti_buffer **buffers;         /* by storage: what is given, kept or arrives */
     _Atomic(bti_error *) *errors; /* by storage: of temporaries */
     bti_buffer **arenas;          /* by device */
+    uint8_t *donated;             /* bti_donated, by donation of the plan */
     bti_operand *operands;
     bti_run_task *tasks;
     bti_run_collective *collectives;

@@ -94,16 +94,62 @@ static void bind_given(bti_run *run, size_t s) {
     run->addresses[s] = run->buffers[s]->address + (uint64_t)run->moved[s];
 }
 
+void bti_exec_donate(bti_run *run, int32_t storage) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t d = 0; d < plan->donations.count; d++)
+        if (plan->donations.items[d].given == storage) run->donated[d] = BTI_DONATED_OFFERED;
+}
+
+#define HOLDERS_GIVEN 2 /* the caller's node, and the run */
+
+/* Takes what is offered, where nobody else has it. An output's memory is then there. */
+static void take_donated(bti_run *run) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t d = 0; d < plan->donations.count; d++) {
+        if (run->donated[d] != BTI_DONATED_OFFERED) continue;
+        int32_t output = plan->donations.items[d].output;
+        bti_buffer *from = run->buffers[plan->donations.items[d].given], *to = NULL;
+        const bti_storage *storage = output < 0 ? NULL : &plan->storages.items[output];
+        bool passes =
+            storage && storage->bytes == (int64_t)from->bytes; /* one given to a call may be a part of its buffer */
+        if (passes && !(to = bti_buffer_new(storage->device, (size_t)storage->bytes, storage->node))) continue;
+        if (!bti_buffer_take(from, HOLDERS_GIVEN)) {
+            bti_buffer_release(to);
+            continue;
+        }
+        run->donated[d] = BTI_DONATED_TAKEN;
+        if (!passes) continue;
+        describe_result(to, plan, storage);
+        bti_buffer_pass(from, to);
+        run->buffers[output] = to;
+        run->addresses[output] = to->address;
+    }
+}
+
+/* Another call may have been given the memory up since this run was given it. */
+static bt_status check_given(const bti_run *run, size_t s) {
+    const bti_plan *plan = &run->prepared->plan;
+    if (!atomic_load(&run->buffers[s]->taken)) return BT_OK;
+    for (size_t d = 0; d < plan->donations.count; d++)
+        if (plan->donations.items[d].given == (int32_t)s && run->donated[d] == BTI_DONATED_TAKEN) return BT_OK;
+    BTI_TRY(bti_buffer_use(run->buffers[s]));
+    bti_buffer_release(run->buffers[s]); /* it is free again: that call was given up */
+    return BT_OK;
+}
+
 static bt_status reserve_all(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->prepared->plan;
+    take_donated(run);
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
         if (storage->given) {
-            if (storage->last_step >= 0) bind_given(run, s);
+            if (storage->last_step < 0) continue;
+            bind_given(run, s);
+            BTI_TRY(check_given(run, s));
         } else if (storage->offset >= 0)
             run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
-        else if (bti_plan_reserves(plan, storage))
+        else if (bti_plan_reserves(plan, storage) && !run->buffers[s])
             BTI_TRY(reserve_buffer(run, s, error));
     }
     return BT_OK;
@@ -158,6 +204,11 @@ static void give_back_temporaries(bti_run *run, const uint64_t *numbers) {
             storage->last_step < (int32_t)plan->steps.count && run->buffers[s])
             bti_buffer_give_back(run->buffers[s], numbers[storage->device]);
     }
+    for (size_t d = 0; d < plan->donations.count; d++)
+        if (run->donated[d] == BTI_DONATED_TAKEN) {
+            bti_buffer *from = run->buffers[plan->donations.items[d].given];
+            bti_buffer_give_back(from, numbers[from->device]); /* unless it was passed to an output */
+        }
 }
 
 /* --- submitting ------------------------------------------------------------------------------------------------------ */
