@@ -48,6 +48,11 @@ uint64_t bti_history_length(bti_node *node, uint64_t since) {
     return count;
 }
 
+void bti_history_cut(bti_node *node, const char *name) {
+    node->cut = (bti_place){bti_here(), name};
+    atomic_store(&node->forget, true);
+}
+
 void bti_history_number(bti_node *node, uint64_t sequence) {
     node->sequence = sequence;
     if (node->oldest > sequence) node->oldest = sequence;

@@ -12,6 +12,9 @@ void bti_history_end_noted(bti_node *node);
 /* How many operations it was made of that were recorded after `since` (a number in the order of recording). */
 uint64_t bti_history_length(bti_node *node, uint64_t since);
 
+/* A node without inputs ends history, by the call that runs now. Before others know it. */
+void bti_history_cut(bti_node *node, const char *name);
+
 /* The node has another number in the order of recording from now on. Before others know it. */
 void bti_history_number(bti_node *node, uint64_t sequence);
 /* A node without inputs was made of this one. Before others know it. */

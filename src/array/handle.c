@@ -58,10 +58,11 @@ static bti_error *missing_array_error(int argument) {
 
 bti_error *bti_array_error(const bt_array *x) {
     if (!x) return missing_array_error(0);
-    if (atomic_load(&x->node->state) == BTI_FAILED)
-        return x->node == &released_node ? bti_owned_released(&x->head) : x->node->error;
-    if (x->node->gate && !x->node->symbolic && bti_gate_error(x->node->gate)) return x->node->gate->cause;
-    return atomic_load(&x->node->state) == BTI_DONE ? bti_buffer_error(x->node->buffer) : NULL;
+    const bti_node *node = bti_node_of(x);
+    if (atomic_load(&node->state) == BTI_FAILED)
+        return node == &released_node ? bti_owned_released(&x->head) : node->error;
+    if (node->gate && !node->symbolic && bti_gate_error(node->gate)) return node->gate->cause;
+    return atomic_load(&node->state) == BTI_DONE ? bti_buffer_error(node->buffer) : NULL;
 }
 
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count) {
@@ -112,10 +113,12 @@ static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
 /* The last owner is gone. */
 static void end_array(bt_array *array, bti_end how, bti_site site) {
-    bti_node *node = array->node;
+    bti_node *node = bti_node_of(array);
     bti_free(array->mapped);
+    bti_node_release(array->donated);
     array->mapped = NULL;
-    array->node = &released_node;
+    array->donated = NULL;
+    atomic_store_explicit(&array->node, &released_node, memory_order_release);
     bti_owned_end(&array->head, offsetof(bt_array, mapped), how, site);
     atomic_fetch_sub(&node->handles, 1);
     bti_node_release(node);
@@ -132,7 +135,7 @@ static void visit_again_from(size_t first) {
 static void release_arrays_from(size_t first, bti_end how, bti_site site) {
     while (own_scopes.held.count > first) {
         bt_array *array = own_scopes.held.items[--own_scopes.held.count];
-        if (!bti_owned_is_released(&array->head) && array->ends_history) bti_history_end_noted(array->node);
+        if (!bti_owned_is_released(&array->head) && array->ends_history) bti_history_end_noted(bti_node_of(array));
         if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end_array(array, how, site);
     }
     visit_again_from(first);
@@ -247,7 +250,7 @@ bt_array *bti_array_new(bti_node *node) {
         bti_node_release(node);
         return poison_without_memory();
     }
-    array->node = node;
+    atomic_init(&array->node, node);
     atomic_fetch_add(&node->handles, 1);
     count_array(1);
     if (hold_in_scope(array)) return array;
@@ -314,7 +317,7 @@ static void release_array(bt_array *array, bti_end how, const char *name) {
 bt_array *bt_retain(bt_array *array) {
     bool retained;
     array = retain_array(array, "bt_retain", &retained);
-    if (retained) bti_history_end(array->node, "bt_retain");
+    if (retained) bti_history_end(bti_node_of(array), "bt_retain");
     return array;
 }
 
@@ -339,15 +342,16 @@ static bool keeps_history(const bt_array *old, const bt_array *value) {
 }
 
 static void keep_or_end_history(const bt_array *old, bt_array *value) {
+    bti_node *node = bti_node_of(value);
     if (!keeps_history(old, value)) {
-        bti_history_end(value->node, "bt_assign");
+        bti_history_end(node, "bt_assign");
         return;
     }
-    if (value->node->forget) return;
-    bti_history_note_end(value->node, "bt_assign");
+    if (node->forget) return;
+    bti_history_note_end(node, "bt_assign");
     value->ends_history = true;
     if (old->scope == value->scope)
-        value->history = old->history + bti_history_length(value->node, old->node->sequence);
+        value->history = old->history + bti_history_length(node, bti_node_of(old)->sequence);
     notice_long_history(value);
 }
 
@@ -462,10 +466,21 @@ bt_array *bti_public_keep(bti_public *guard, bt_array *result) {
 }
 
 void bti_array_swap(bt_array *a, bt_array *b) {
-    bti_node *node = a->node;
-    a->node = b->node;
-    b->node = node;
+    bti_node *node = bti_node_of(a);
+    atomic_store_explicit(&a->node, bti_node_of(b), memory_order_release);
+    atomic_store_explicit(&b->node, node, memory_order_release);
     void *mapped = a->mapped;
     a->mapped = b->mapped;
     b->mapped = mapped;
+}
+
+void bti_array_donate(bt_array *x, bti_node *error) {
+    bti_node *node = bti_node_of(x);
+    atomic_fetch_add(&error->handles, 1);
+    if (atomic_load(&node->state) == BTI_FAILED || !atomic_compare_exchange_strong(&x->node, &node, error)) {
+        bti_node_release(error);
+        return;
+    }
+    x->donated = node;
+    atomic_fetch_sub(&node->handles, 1);
 }

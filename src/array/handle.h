@@ -12,11 +12,12 @@
 /* A handle on a node. Handles count as users of the node's result (node->handles). */
 struct bt_array {
     bti_owned head;
-    bti_node *node;    /* never NULL; FAILED nodes are poison, one of them that of all released arrays */
-    void *mapped;      /* host copy made by bt_map */
-    uint64_t scope;    /* number of the scope that made it, or that it was moved to */
-    uint64_t history;  /* operations that bt_assign kept in its history */
-    bool ends_history; /* at the end of its scope it forgets how it was made */
+    bti_node *_Atomic node; /* never NULL; FAILED nodes are poison, one of them that of all released arrays */
+    void *mapped;           /* host copy made by bt_map */
+    bti_node *donated;      /* what it was on before it was donated, retained: other threads may have begun to use it */
+    uint64_t scope;         /* number of the scope that made it, or that it was moved to */
+    uint64_t history;       /* operations that bt_assign kept in its history */
+    bool ends_history;      /* at the end of its scope it forgets how it was made */
 };
 
 /* A new array of the innermost scope on a node, whose reference it takes over. When memory is short: the static poisoned
@@ -28,12 +29,14 @@ bt_array *bti_array_on(bti_node *node);
 bt_array *bti_poison(bti_error *error);
 /* bti_poison(bti_error_new(...)) */
 bt_array *bti_poisonf(bt_status status, const char *format, ...) BT_PRINTF(2, 3);
-static inline bti_node *bti_node_of(const bt_array *x) { return x->node; }
+static inline bti_node *bti_node_of(const bt_array *x) { return atomic_load_explicit(&x->node, memory_order_acquire); }
 /* The cause if x is poisoned (by its recording, or by the running of it as far as known now), else NULL; borrowed. A NULL x
  * and a released one count as poisoned by that. */
 bti_error *bti_array_error(const bt_array *x);
 /* Swaps the nodes of the two arrays. */
 void bti_array_swap(bt_array *a, bt_array *b);
+/* The array is on the FAILED node `error` from now on, which it takes over, unless it is poisoned or another thread did the same. */
+void bti_array_donate(bt_array *x, bti_node *error);
 /* A new array of the innermost scope that carries the cause of the first poisoned one among them; NULL if none is. */
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count);
 
