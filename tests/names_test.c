@@ -471,6 +471,7 @@ static void tasks(void **state) {
     ERROR(bt_optimizer_status, bt_optimizer_status(NULL));
     ERROR(bt_shared_status, bt_shared_status(NULL));
     ERROR(bt_function_status, bt_function_status(NULL));
+    ERROR(bt_function_donate, bt_function_donate(NULL, 0));
     ERROR(bt_strategy_status, bt_strategy_status(NULL));
     ERROR(bt_remote_with, bt_remote_with(BT_OPTIONS(.num_cpus = 1), nothing));
     ERROR(bt_remote_named, bt_remote_named(NULL, "nothing", NULL, NULL, 0));

@@ -92,6 +92,32 @@ BT_API void bt_function_release(bt_function *function); /* NULL is accepted */
 BT_API bt_status bt_function_status(const bt_function *function);
 #define bt_function_status(...) BTI_AT_STATUS(bt_function_status(__VA_ARGS__))
 
+/* From now on each call takes argument `input` (0: the first) away from its caller: a result may be written into
+ * the argument's memory: the state of a loop then needs its memory once. To be said before the function's first call
+ * (later: FAILED_PRECONDITION; a number that no input has: OUT_OF_RANGE).
+ *
+ *     bt_function_donate(step, 0);
+ *     BT_SCOPE {
+ *         bt_array *next = bt_call1(step, (bt_array *[]){state, batch}, 2);
+ *         bt_assign(&state, next);
+ *     }
+ *
+ * After a call that returned BT_OK the array cannot be used: every use of the handle, by any of its owners, is
+ * INVALID_ARGUMENT and names the call. The handle is released as always. All else keeps the value: work that was
+ * recorded or submitted before, views, other handles on the value, variables that were set to it. While any of these
+ * needs the memory, the call uses other memory, as without donation. So it does after bt_map, for memory of the
+ * program's (bt_from_lent), and where no result of as many bytes is written after the argument was read for the last
+ * time; in the last case the memory is free once the call's work is done.
+ *
+ * A call that fails (any status but BT_OK) leaves the array as it was. If its work fails later (a lost device), the
+ * results carry the error, and the array is gone; variables that the call updates keep their values, as always.
+ *
+ * The results have no history: a gradient through them is the error of a cut, which names the call (as after
+ * bt_retain). An array that is donated and is another argument too is INVALID_ARGUMENT. A call with an argument that
+ * has no value, while another function is recorded, donates nothing. */
+BT_API bt_status bt_function_donate(bt_function *function, int input);
+#define bt_function_donate(...) BTI_AT_STATUS(bt_function_donate(__VA_ARGS__))
+
 /* Calls the function. There must be as many arguments as inputs, with the dtypes of the inputs and shapes that match
  * (otherwise INVALID_ARGUMENT: the outputs are poisoned and nothing is updated). Fills outputs[] with arrays of the
  * innermost scope. Lazy and asynchronous, like any operation. */

@@ -122,6 +122,32 @@ static bt_status function_with_update(void) {
     return BT_OK;
 }
 
+/* A state that each call takes and gives, beside a variable on the other device. */
+static bt_status donation(void) {
+    BT_SCOPE {
+        bt_shared *w = bt_shared_new(BT_ARRAY(float, (2), 1, 2), "gpu:1");
+        BTI_TRY(bt_shared_status(w));
+        bt_array *in = bt_input(BT_F32, 2), *out = bt_add(bt_mul(in, bt_num(2)), bt_value(w));
+        bt_function *f = bt_function_new(&in, 1, &out, 1, &(bt_update){w, bt_add(bt_value(w), bt_num(1))}, 1);
+        BTI_TRY(bt_function_status(f));
+        BTI_TRY(bt_function_donate(f, 0));
+        bt_array *x = BT_ARRAY(float, (2), 10, 20), *next;
+        float before[2], now[2];
+        for (int i = 0; i < 3; i++) {
+            BTI_TRY(bt_read(x, before, sizeof before));
+            bt_status status = bt_call(f, &x, 1, &next, 1);
+            if (status != BT_OK) { /* then it has its value still, unless no memory is left to read it */
+                if (bt_read(x, now, sizeof now) == BT_OK) assert_memory_equal(now, before, sizeof now);
+                return status;
+            }
+            x = next;
+        }
+        BTI_TRY(bt_read(x, now, sizeof now));
+        assert_true(now[0] == 80 + 4 + 2 * 2 + 3 && now[1] == 160 + 8 + 2 * 3 + 4);
+    }
+    return BT_OK;
+}
+
 static bt_status host_access(void) {
     BT_SCOPE {
         bt_array *x = BT_ARRAY(float, (3), 1, 2, 3), *twice = bt_add(x, x);
@@ -267,6 +293,7 @@ static const program programs[] = {
     {"indices", indices},
     {"copies", copies},
     {"function_with_update", function_with_update},
+    {"donation", donation},
     {"host_access", host_access},
     {"print", print},
     {"gradient", gradient},

@@ -9,6 +9,7 @@
 #include "base/guest.h"
 #include "device/device.h"
 #include "function/body.h"
+#include "function/donate.h"
 #include "function/origin.h"
 #include "function/ready_call.h"
 #include "function/shared.h"
@@ -157,7 +158,7 @@ static bti_set_step *make_step(const bti_ready_call *ready, const bti_origin *or
 /* --- running ------------------------------------------------------------------------------------------------------------ */
 
 /* A run with its memory; NULL when that is short. */
-static bti_run *reserve_run(const bti_ready_call *ready, const bti_origin *origin) {
+static bti_run *reserve_run(const bt_function *f, const bti_ready_call *ready, const bti_origin *origin) {
     bti_run *run = bti_exec_begin(ready->prepared);
     if (!run) return NULL;
     for (size_t s = 0; s < ready->storages.count; s++) {
@@ -166,6 +167,7 @@ static bti_run *reserve_run(const bti_ready_call *ready, const bti_origin *origi
         int64_t further = given->layout.offset - ready->given[storage->given]->layout.offset;
         bti_exec_give(run, storage->storage, given->buffer, further * (int64_t)bt_dtype_size((bt_dtype)given->dtype));
     }
+    bti_donate_to_run(ready, f, origin, run);
     bti_error *error;
     bool quiet = bti_errors_quiet(true); /* the evaluation of the recorded call reports it */
     bool reserved = bti_exec_reserve(run, &error) == BT_OK;
@@ -179,7 +181,7 @@ static bool launch_run(bt_function *f, bti_origin *origin, const bti_ready_call 
                        bt_status *status, uint64_t *end) {
     *status = bti_shared_throttle(ready->updated, ready->replicas, ready->set_count);
     if (*status != BT_OK) return true;
-    bti_run *run = reserve_run(ready, origin);
+    bti_run *run = reserve_run(f, ready, origin);
     if (!run) return false;
     bti_gate *gate;
     bool room = join_gates_of(origin, &gate);
@@ -214,10 +216,12 @@ static bool run_by_plan(bt_function *f, bti_origin *origin, bt_array **outputs, 
     return done;
 }
 
-static bool call_by_plan(bt_function *f, bt_array *const *arguments, bt_array **outputs, bt_status *status) {
+static bool call_by_plan(bt_function *f, bt_array *const *arguments, bt_array **outputs, bool donates,
+                         bt_status *status) {
     if (!can_run_by_plan(f, arguments)) return false;
     bti_origin *origin = bti_origin_new(f);
     if (!origin) return false;
+    origin->donates = donates;
     for (int i = 0; i < f->input_count; i++) origin->given[i] = bti_node_retain(bti_node_of(arguments[i]));
     bti_error *before = bti_error_last();
     bool done = run_by_plan(f, origin, outputs, status);
@@ -309,8 +313,12 @@ static bt_status run_or_record(bt_function *f, bt_array *const *arguments, int a
     if (output_count != f->output_count)
         return bti_fail(BT_INVALID_ARGUMENT, "the function has %d outputs, not %d", f->output_count, output_count);
     bool fits = argument_count == f->input_count && (!argument_count || arguments);
-    if (fits && call_by_plan(f, arguments, outputs, &status)) return status;
-    return bti_call_record(f, arguments, argument_count, outputs, true);
+    bti_donated_call donated = {0};
+    if (fits) BTI_TRY(bti_donate_begin(f, arguments, &donated));
+    if (!fits || !call_by_plan(f, arguments, outputs, donated.errors, &status))
+        status = bti_call_record(f, arguments, argument_count, outputs, true);
+    bti_donate_end(f, arguments, outputs, status == BT_OK, &donated);
+    return status;
 }
 
 bt_status bt_call(bt_function *f, bt_array *const *arguments, int argument_count, bt_array **outputs,

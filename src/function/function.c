@@ -105,6 +105,7 @@ static void clear_function(void *object) {
     bti_vec_free(&f->places);
     bti_lock_destroy(&f->lock);
     pthread_cond_destroy(&f->made);
+    bti_free(f->donated);
     bti_free(f->inputs);
     bti_free(f->outputs);
     bti_free(f->updates);
@@ -124,11 +125,12 @@ bt_function *bti_function_new(int input_count, int output_count, int update_coun
     f->ready = no_ready_calls;
     atomic_fetch_add(&alive, 1);
     f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
+    f->donated = bti_calloc((size_t)input_count, sizeof *f->donated);
     f->outputs = bti_calloc((size_t)output_count, sizeof *f->outputs);
     f->updates = bti_calloc((size_t)update_count, sizeof *f->updates);
     f->updated = bti_calloc((size_t)update_count, sizeof *f->updated);
     f->updated_by_number = bti_calloc((size_t)update_count, sizeof *f->updated_by_number);
-    if (f->inputs && f->outputs && f->updates && f->updated && f->updated_by_number) {
+    if (f->inputs && f->donated && f->outputs && f->updates && f->updated && f->updated_by_number) {
         f->input_count = input_count;
         f->output_count = output_count;
         f->update_count = update_count;

@@ -60,11 +60,13 @@ struct bt_function {
     BTI_VEC(bti_node *) patterns;  /* the same operations, in nodes that nobody computes, so that they forget nothing */
     BTI_VEC(bt_shared *) read;     /* variables that the body reads; retained */
     BTI_VEC(int) replicas;         /* which of theirs */
-    BTI_VEC(int) places;           /* by output: where in the body it is made; -1: not there */
-    bti_lock lock;                 /* protects the next three */
-    bool making;                   /* a thread makes a call ready: one at a time */
-    pthread_cond_t made;           /* it does no more */
-    bti_lru ready;                 /* calls made ready */
+    bool *donated;                 /* by input: each call takes the argument away from its caller */
+    int donated_count;
+    BTI_VEC(int) places; /* by output: where in the body it is made; -1: not there */
+    bti_lock lock;       /* protects the next three */
+    bool making;         /* a thread makes a call ready: one at a time */
+    pthread_cond_t made; /* it does no more */
+    bti_lru ready;       /* calls made ready */
 };
 
 /* An input with sizes that are known or symbolic. */

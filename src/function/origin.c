@@ -71,6 +71,10 @@ void bti_origin_add(bti_origin *base, int output, bti_node *result) {
     origin *o = (origin *)base;
     bti_history_number(result, body_sequence(o) + 2 * (uint64_t)o->function->places.items[output] + 1);
     for (int i = 0; i < base->given_count; i++) bti_history_derive(result, base->given[i]);
+    if (base->donates) {
+        bti_history_cut(result, BTI_CUT_DONATED);
+        return;
+    }
     result->origin = base;
     o->results[output] = result;
     atomic_fetch_add_explicit(&base->refs, 1, memory_order_relaxed);

@@ -14,8 +14,10 @@ bti_origin *bti_origin_new(bt_function *function);
 void bti_origin_drop(bti_origin *origin);
 /* Its numbers in the order of recording are taken now: what it was given has smaller ones. */
 void bti_origin_number(bti_origin *origin);
-/* The node is that output of the call. */
+/* The node is that output of the call; its history ends there if the call donates. */
 void bti_origin_add(bti_origin *origin, int output, bti_node *result);
+
+#define BTI_CUT_DONATED "bt_call with a donated argument" /* for errors about gradients */
 
 /* Whether the node is a result whose call has not been recorded. */
 static inline bool bti_origin_is_unrecorded(const bti_node *node) { return node->origin && !node->left_origin; }

@@ -9,6 +9,7 @@
 #include "base/flags.h"
 #include "base/guest.h"
 #include "function/body.h"
+#include "function/donate.h"
 #include "function/shared.h"
 
 bti_plan_setting bti_plan_setting_now(void) {
@@ -148,7 +149,7 @@ static bool copies_are_logged(const bti_plan *plan) {
     return false;
 }
 
-static bool plan_recorded(bti_ready_call *ready, bti_plan *plan) {
+static bool plan_recorded(const bt_function *f, bti_ready_call *ready, bti_plan *plan) {
     bti_nodes wants = {0};
     bti_planning how = bti_planning_with(ready->setting.fusing, NULL);
     bool fine = bti_vec_reserve(&wants, (size_t)(ready->output_count + ready->set_count));
@@ -159,7 +160,8 @@ static bool plan_recorded(bti_ready_call *ready, bti_plan *plan) {
     bti_order order = {0};
     fine = fine && bti_claim(wants.items, wants.count, &order) == BT_OK && can_be_planned(&order) &&
            bti_vec_reserve(&ready->order, order.count) &&
-           bti_compile(&order, wants.items, wants.count, &how, plan) == BT_OK && find_all_sources(ready, plan);
+           bti_compile(&order, wants.items, wants.count, &how, plan) == BT_OK && find_all_sources(ready, plan) &&
+           bti_donate_plan(ready, f, plan);
     for (size_t i = 0; i < order.count && fine; i++)
         ready->order.items[ready->order.count++] = bti_node_retain(order.items[i]);
     bti_claim_end(&order);
@@ -171,7 +173,7 @@ bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_
     bti_ready_call *ready = new_ready(f, given, setting);
     bti_body_call c = {.function = f};
     bool fine = ready && record_stand_ins(&c, ready) == BT_OK && take_results(&c, ready);
-    fine = fine && plan_recorded(ready, plan);
+    fine = fine && plan_recorded(f, ready, plan);
     bti_call_end_recording(&c);
     if (fine) return ready;
     bti_plan_free(plan);

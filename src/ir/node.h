@@ -77,6 +77,7 @@ struct bti_origin {
     atomic_uint users; /* results that have not forgotten it, and the thread that records it now */
     int given_count;
     struct bti_node **given; /* retained while there are users */
+    bool donates;            /* some of it: its results have no history */
 };
 
 /* A block of operations whose results the backward pass computes again instead of keeping them (grad.h: BT_CHECKPOINT). Blocks are told
