@@ -22,13 +22,13 @@ bt_status bt_function_donate(bt_function *f, int input) {
 static bti_node *error_node(const bti_node *like, int input) {
     bti_node *node = bti_node_new(BTI_OP_leaf, (bt_dtype)like->dtype, like->rank, like->shape, 0, NULL, NULL);
     if (!node) return NULL;
-    bti_place by = bti_call_place();
-    node->error = bti_error_new(BT_INVALID_ARGUMENT,
-                                "this array was donated to %s at %s:%d, as argument %d (bt_function_donate); use what "
-                                "that call returned, or donate a copy",
-                                by.name, bti_site_file(by.site), by.site.line, input + 1);
+    node->error =
+        bti_error_new(BT_INVALID_ARGUMENT,
+                      "argument %d was donated to this call (bt_function_donate), so the array cannot be used "
+                      "any more; use what the call returned, or donate a copy",
+                      input + 1);
     node->device = like->device;
-    node->place = by;
+    node->place = bti_call_place();
     atomic_store(&node->state, BTI_FAILED);
     return node;
 }
