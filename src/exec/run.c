@@ -112,14 +112,14 @@ static void take_donated(bti_run *run) {
         const bti_storage *storage = output < 0 ? NULL : &plan->storages.items[output];
         bool passes =
             storage && storage->bytes == (int64_t)from->bytes; /* one given to a call may be a part of its buffer */
-        if (passes && !(to = bti_buffer_new(storage->device, (size_t)storage->bytes, storage->node))) continue;
+        if (passes && !(to = bti_buffer_new(storage->device, (size_t)storage->bytes, node_of(run, storage)))) continue;
         if (!bti_buffer_take(from, HOLDERS_GIVEN)) {
             bti_buffer_release(to);
             continue;
         }
         run->donated[d] = BTI_DONATED_TAKEN;
         if (!passes) continue;
-        describe_result(to, plan, storage);
+        describe_result(to, run, storage);
         bti_buffer_pass(from, to);
         run->buffers[output] = to;
         run->addresses[output] = to->address;
