@@ -14,8 +14,7 @@ static bool is_used_beside(const bti_plan *plan, int32_t storage) {
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
         bool beside = step->kind == BTI_STEP_COLLECTIVE || step->kind == BTI_STEP_COPY;
-        if (beside && (uses(plan, step, storage, false) || uses(plan, step, storage, true)))
-            return true;
+        if (beside && (uses(plan, step, storage, false) || uses(plan, step, storage, true))) return true;
     }
     return false;
 }

@@ -124,7 +124,8 @@ static void come_after(const part *p) {
             bti_run_queue_issue(p->devices[m].device, p->members[m].number);
     int device = p->devices[p->own].device;
     bti_event end = p->members[p->own].end.event;
-    if (p->collective->started && (bti_device_limit_ns() || bti_device_follow(device, end) != BT_OK)) {
+    bool waits = p->collective->started && (bti_device_limit_ns() || bti_device_follow(device, end) != BT_OK);
+    if (waits) {
         bt_status status = wait_for_end(p, p->own, &gave_up);
         if (status != BT_OK) fail_by_last(p, status); /* a later wait may not be told it again */
     }
