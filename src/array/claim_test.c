@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -274,10 +275,152 @@ static void a_claimed_constant_holds_up_nobody(void **state) {
     }
 }
 
+/* --- what others do while a plan is made -------------------------------------------------------------------------------- */
+
+enum { VIEWS = 40, LONG = 600 };
+
+typedef struct meanwhile {
+    bt_array *constant;
+    pthread_barrier_t start;
+} meanwhile;
+
+static bt_array *add_often(double value, int count) {
+    bt_array *x = bt_arange(0, 8, 1, BT_F32), *one = bt_full(value, BT_F32, 8);
+    for (int i = 0; i < count; i++) x = bt_add(x, one);
+    return x;
+}
+
+static void *compute_constant(void *data) {
+    meanwhile *m = data;
+    for (int r = 0; r < 40; r++) {
+        BT_SCOPE {
+            bt_array *both[] = {m->constant, add_often(2, r * LONG / 40)};
+            pthread_barrier_wait(&m->start);
+            if (bt_eval_all(both, 2) != BT_OK) fprintf(stderr, "%s\n", bt_error_text());
+        }
+        pthread_barrier_wait(&m->start); /* the next one is there */
+        pthread_barrier_wait(&m->start);
+    }
+    return NULL;
+}
+
+/* A plan that reads a constant through movements, while the thread that has claimed the constant computes it. */
+static void read_constant(meanwhile *m) {
+    BT_SCOPE {
+        bt_array *all[VIEWS + 1];
+        for (int i = 0; i < VIEWS; i++) {
+            bt_array *view = bt_broadcast_shape(m->constant, BT_SHAPE(8, i + 1));
+            all[i] = bt_mul(view, view);
+        }
+        all[VIEWS] = add_often(1, LONG);
+        pthread_barrier_wait(&m->start);
+        assert_int_equal(bt_eval_all(all, VIEWS + 1), BT_OK);
+        for (int i = 0; i < VIEWS; i++) assert_true(bt_item(bt_max(all[i], BT_ALL, false)) == 9);
+    }
+}
+
+static bt_array *new_constant(void) {
+    bt_array *constant = NULL;
+    BT_SCOPE {
+        constant = bt_retain(bt_full_shape(3, BT_F32, BT_SHAPE()));
+    }
+    return constant;
+}
+
+static void a_constant_is_computed_meanwhile(void **state) {
+    (void)state;
+    begin("");
+    pthread_t thread;
+    meanwhile m = {.constant = new_constant()};
+    pthread_barrier_init(&m.start, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, compute_constant, &m), 0);
+    for (int r = 0; r < 40; r++) {
+        read_constant(&m);
+        pthread_barrier_wait(&m.start);
+        bt_release(m.constant);
+        m.constant = new_constant();
+        pthread_barrier_wait(&m.start);
+    }
+    pthread_join(thread, NULL);
+    bt_release(m.constant);
+    pthread_barrier_destroy(&m.start);
+}
+
+static int handled;
+static void read_in_handler(bt_status status, const char *message, void *data) {
+    (void)status, (void)message;
+    handled++;
+    float values[4];
+    assert_int_equal(bt_read(data, values, sizeof values), BT_OK);
+    assert_true(values[3] == 6);
+}
+
+/* What it reads was claimed by the evaluation that failed. */
+static void an_error_handler_evaluates(void **state) {
+    (void)state;
+    begin("strict=on");
+    BT_SCOPE {
+        bt_array *x = bt_arange(0, 4, 1, BT_F32), *twice = bt_add(x, x);
+        bt_set_error_handler(read_in_handler, twice);
+        handled = 0;
+        float values[4];
+        assert_int_equal(bt_read(bt_add(twice, bt_input(BT_F32, 4)), values, sizeof values), BT_FAILED_PRECONDITION);
+        assert_true(handled > 0);
+        bt_set_error_handler(NULL, NULL);
+    }
+}
+
+typedef struct cancelled {
+    bt_function *add; /* adds its argument to a variable */
+    bt_array *shared;
+} cancelled;
+
+static void *call_and_flush(void *data) {
+    const cancelled *c = data;
+    for (bool goes_on = true; goes_on;) {
+        pthread_testcancel();
+        BT_SCOPE {
+            bt_array *one = bt_full(1, BT_F32, 50), *sum, *x = one;
+            if (bt_call(c->add, &one, 1, &sum, 1) != BT_OK) fprintf(stderr, "%s\n", bt_error_text());
+            for (int i = 0; i < 30; i++) x = bt_add(x, i % 10 ? x : c->shared);
+        }
+    }
+    return NULL;
+}
+
+/* Locks, marks of variables and claims. */
+static void cancelled_threads_leave_nothing_taken(void **state) {
+    (void)state;
+    begin("devices=sim:gpu*1,flush_nodes=6");
+    uint64_t seed = 1;
+    BT_SCOPE {
+        bt_shared *variable = bt_shared_new(bt_full(0, BT_F32, 50), NULL);
+        bt_array *input = bt_input(BT_F32, 50);
+        bt_update update = {variable, bt_add(bt_value(variable), input)};
+        cancelled c = {.add = bt_function_new(&input, 1, &update.value, 1, &update, 1)};
+        for (int r = 0; r < 10; r++) {
+            bt_array *x = bt_arange(0, 50, 1, BT_F32);
+            c.shared = bt_mul(bt_add(x, x), x);
+            pthread_t threads[4];
+            for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&threads[i], NULL, call_and_flush, &c), 0);
+            nanosleep(&(struct timespec){.tv_nsec = (long)(draw(&seed) % 3000000)}, NULL);
+            for (int i = 0; i < 4; i++) pthread_cancel(threads[i]);
+            for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+            bt_array *one = bt_full(1, BT_F32, 50), *sum;
+            assert_int_equal(bt_call(c.add, &one, 1, &sum, 1), BT_OK);
+            assert_int_equal(bt_block(sum), BT_OK);
+            assert_int_equal(bt_block(c.shared), BT_OK);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_claim_holds_up_only_what_it_is_for),
         cmocka_unit_test(a_claimed_constant_holds_up_nobody),
+        cmocka_unit_test(a_constant_is_computed_meanwhile),
+        cmocka_unit_test(an_error_handler_evaluates),
+        cmocka_unit_test(cancelled_threads_leave_nothing_taken),
         cmocka_unit_test(threads_share_a_graph),
         cmocka_unit_test(threads_share_a_graph_of_two_devices),
         cmocka_unit_test(what_fails_for_want_of_memory_is_asked_for_again),

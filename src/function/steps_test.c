@@ -206,6 +206,30 @@ static void what_was_set_stays_an_array(void **state) {
     }
 }
 
+/* Sets that do not depend on each other, of which the first fails when it is waited for: the later ones are settled, and no wait goes on for ever. */
+static void a_failed_set_below_others_holds_up_nobody(void **state) {
+    (void)state;
+    OK(bt_shutdown());
+    OK(bt_set_flag("devices", "sim:h200*1"));
+    BT_SCOPE {
+        bt_shared *w = bt_shared_new(bt_full(0, BT_F32, 256, 256), NULL);
+        OK(bt_shared_status(w));
+        set_fault("wait:1");
+        for (int i = 0; i < 24; i++) {
+            bt_array *x = bt_full(i + 1, BT_F32, 256, 256);
+            for (int k = 0; k < 4; k++) x = bt_mul(bt_matmul(x, x), bt_num(1e-6));
+            (void)!bt_set(w, x);
+            (void)!bt_eval(bt_value(w));
+        }
+        set_fault("");
+        bt_synchronize();
+        OK(bt_set(w, bt_full(7, BT_F32, 256, 256)));
+        assert_true(bt_item(bt_max(bt_value(w), BT_ALL, false)) == 7);
+    }
+    OK(bt_shutdown());
+    OK(bt_set_flag("devices", "sim:gpu*2"));
+}
+
 /* Several variables that were set one by one: what depends on all of them fails with any. */
 static void results_depend_on_several_steps(void **state) {
     (void)state;
@@ -362,6 +386,7 @@ int main(void) {
         cmocka_unit_test(a_set_that_does_not_depend_on_the_step_stays),
         cmocka_unit_test(what_is_not_committed_cannot_be_read),
         cmocka_unit_test(what_was_set_stays_an_array),
+        cmocka_unit_test(a_failed_set_below_others_holds_up_nobody),
         cmocka_unit_test(results_depend_on_several_steps),
         cmocka_unit_test(functions_with_failing_launches),
         cmocka_unit_test(functions_with_failing_copies),
