@@ -362,13 +362,22 @@ FAKE_API CUresult cuStreamDestroy_v2(CUstream stream) {
     fake_unlock();
     return code;
 }
-static void wait_while_hung(int device) {
-    while (fake_hangs(device)) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+/* What is complete is not waited for. */
+static void wait_while_hung(int device, bool (*is_complete)(const void *waited), const void *waited) {
+    while (fake_hangs(device)) {
+        fake_lock();
+        bool complete = is_complete(waited);
+        fake_unlock();
+        if (complete) return;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
 }
+static bool is_stream_complete(const void *stream) { return !((CUstream)stream)->stream.first; }
+static bool is_event_complete(const void *event) { return fake_event_is_complete(&((CUevent)event)->event); }
 FAKE_API CUresult cuStreamSynchronize(CUstream stream) {
     ENTER_IN_CONTEXT(cuStreamSynchronize);
     stream = fake_enter_stream(stream);
-    wait_while_hung(stream->stream.device);
+    wait_while_hung(stream->stream.device, is_stream_complete, stream);
     int code = fake_synchronised(stream->stream.device);
     if (code) return code;
     fake_lock();
@@ -419,7 +428,7 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream) {
 }
 FAKE_API CUresult cuEventSynchronize(CUevent event) {
     ENTER_IN_CONTEXT(cuEventSynchronize);
-    wait_while_hung(event->device);
+    wait_while_hung(event->device, is_event_complete, event);
     int code = fake_synchronised(fake_current()->device);
     if (code) return code;
     fake_lock();

@@ -85,7 +85,7 @@ void fake_stream_record(fake_stream *stream, fake_event *event) {
 
 void fake_stream_wait(fake_stream *stream, fake_event *event) {
     fake_clock_join(&stream->clock, &event->clock);
-    if (event->reached == event->recorded) return;
+    if (fake_event_is_complete(event)) return;
     fake_operation *operation = new_operation(0);
     operation->event = event;
     operation->number = event->recorded;
@@ -208,9 +208,11 @@ void fake_event_synchronise(fake_event *event) {
     fake_clock_join(fake_order_host(), &event->clock);
 }
 
+bool fake_event_is_complete(const fake_event *event) { return event->reached == event->recorded; }
+
 /* A query runs work only if the program asks for that: else the order of the work would depend on the moments at which a thread happens to look. */
 bool fake_event_query(fake_event *event) {
-    bool done = event->reached == event->recorded;
+    bool done = fake_event_is_complete(event);
     const char *progress = getenv("BERTH_FAKE_PROGRESS");
     if (done)
         fake_clock_join(fake_order_host(), &event->clock);

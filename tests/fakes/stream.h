@@ -79,6 +79,7 @@ FAKE_API void fake_stream_run_drawn(void); /* one operation of any stream, if th
 /* The host waits: what it enqueues from now on comes after. */
 FAKE_API void fake_stream_synchronise(fake_stream *stream);
 FAKE_API void fake_event_synchronise(fake_event *event);
+FAKE_API bool fake_event_is_complete(const fake_event *event);
 FAKE_API bool fake_event_query(fake_event *event);
 FAKE_API void fake_event_drop(fake_event *event);
 FAKE_API void fake_stream_drop(fake_stream *stream); /* the remaining operations never run */
