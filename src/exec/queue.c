@@ -102,10 +102,8 @@ static void tell_others(queue *q) {
     if (q->kicked && (may_run(q) || thread_settles(q))) pthread_cond_signal(&q->work);
 }
 
-/* From now on the device has nothing else to complete before the first in flight. */
-static void note_first(const queue *q) {
-    q->in_flight[q->first]->since_ns = bti_device_limit_ns() ? bti_device_now_ns((int)(q - queues)) : 0;
-}
+/* The time since when the device has nothing else to complete before the first in flight; 0: there is no limit. Not under the lock. */
+static uint64_t since_now(const queue *q) { return bti_device_limit_ns() ? bti_device_now_ns((int)(q - queues)) : 0; }
 
 static bti_look look_at_all(void);
 
@@ -128,13 +126,14 @@ static void run_first(queue *q, bool by_thread) {
     bool complete = entry->run(entry, may_complete);
     end_entry_errors(other);
     if (by_thread) bti_recycled_share(); /* before another thread can see that it is done */
+    uint64_t since = since_now(q);
     bti_lock_take(&q->lock);
     q->running = false;
     if (complete)
         atomic_fetch_add(&q->completed, 1);
     else
         put_in_flight(q, entry);
-    if (!complete && q->in_flight_count == 1) note_first(q);
+    if (!complete && q->in_flight_count == 1) entry->since_ns = since;
     tell_others(q);
     if (complete || !watched || q->in_flight_count > 1) return;
     bti_lock_give(&q->lock);
@@ -152,13 +151,14 @@ static bool settle_first(queue *q, bool by_thread, bool poll) {
     if (settled) entry->settle(entry);
     end_entry_errors(other);
     if (settled && by_thread) bti_recycled_share();
+    uint64_t since = since_now(q);
     bti_lock_take(&q->lock);
     q->settling = false;
     if (settled) {
         q->first = (q->first + 1) % BTI_IN_FLIGHT;
         q->in_flight_count--;
         atomic_fetch_add(&q->completed, 1);
-        if (q->in_flight_count) note_first(q);
+        if (q->in_flight_count) q->in_flight[q->first]->since_ns = since;
     }
     tell_others(q);
     return settled;
