@@ -49,7 +49,7 @@ int main(void) {
         bt_array *state[2] = {bt_ones(BT_F32, COUNT), bt_ones(BT_F32, COUNT)}, *next[2], *position = state[0];
         if (bt_call(step_of_spring(true), state, 2, next, 2) != BT_OK) puts(bt_error_text());
         if (bt_eval(position) != BT_OK) puts(bt_error_text());
-        if (bt_eval_all(next, 2) != BT_OK) puts(bt_error_text());
+        if (bt_block(next[0]) != BT_OK) puts(bt_error_text());
     }
     return 0;
 }
