@@ -1,6 +1,7 @@
 /* Collectives go out during the work that makes their inputs. Those of one group and dtype that can be had one after the other are one step, a bucket, of so many
  * bytes that its start costs little, and of no more than a part of all: a bucket begins when its last input is made, and hides behind what the devices compute
- * after that. Steps then stand in the order in which buckets need them; those of one device stay in their order. */
+ * after that. Steps then stand in the order in which buckets need them, and the devices take turns, so that all get there at the same time; those of one device stay in their
+ * order, except for copies to other devices, which run beside them: they go out as early as what they are needed for. */
 #include <stdlib.h>
 
 #include "compile/fuser.h"
@@ -31,7 +32,9 @@ typedef struct orderer {
     int32_t *placed;    /* by storage: where its step stands among those of the device */
     int32_t *need;      /* by storage, then by step: the rank of the first bucket that it is needed for */
     int32_t *bucket_of; /* by step: of a collective */
-    int32_t *of_device; /* by device: its steps' level, then the rank that they are needed for */
+    int32_t *turn;      /* by storage: of the step that makes it */
+    int32_t *
+        of_device; /* by device: its steps' level, then the rank that they are needed for, then the turn of the last one */
     int devices;
 } orderer;
 
@@ -47,6 +50,9 @@ static void sources(const orderer *o, const bti_step *step, int i, int32_t *foun
     found[0] = storage_of(o, value);
     found[1] = found[0] < 0 ? -1 : storage_of(o, bti_read_after(o->planner->fuser, value)); /* -1: an index */
 }
+
+/* Whether its device goes on to the next step meanwhile. */
+static bool is_beside(const bti_step *step) { return step->kind == BTI_STEP_COPY; }
 
 /* --- when each is ready ----------------------------------------------------------------------------------------------------- */
 
@@ -90,6 +96,10 @@ static void note_levels(orderer *o) {
             continue;
         }
         int32_t own = level_of_inputs(o, step);
+        if (is_beside(step)) {
+            note_outputs(o, step, own, place[step->device]);
+            continue;
+        }
         if (own > level[step->device]) level[step->device] = own;
         note_outputs(o, step, level[step->device], place[step->device]++);
     }
@@ -171,6 +181,8 @@ static void note_needs(orderer *o) {
         const bti_step *step = &o->plan->steps.items[s];
         if (step->kind == BTI_STEP_COLLECTIVE) {
             of_step[s] = o->buckets.items[o->bucket_of[s]].rank;
+        } else if (is_beside(step)) {
+            of_step[s] = o->need[bti_plan_output(o->plan, step, 0)->storage];
         } else {
             int32_t *least = &o->of_device[step->device];
             for (int i = 0; i < step->output_count; i++) {
@@ -214,30 +226,73 @@ static bool push_bucket(orderer *o, bti_written *out, int32_t number) {
     return bti_vec_push(&out->steps, step);
 }
 
-/* A place in the new order: what a bucket needs, then the bucket. */
+/* A place in the new order: what a bucket needs, in turns of the devices, first what is beside them; then the bucket. */
 typedef struct place {
-    int32_t rank, step; /* step: of a bucket, after all steps */
+    int32_t rank, turn;
+    bool behind;
+    int32_t step; /* of a bucket, after all steps */
 } place;
 
 static int compare_places(const void *left, const void *right) {
     const place *a = left, *b = right;
     if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    if (a->turn != b->turn) return a->turn < b->turn ? -1 : 1;
+    if (a->behind != b->behind) return b->behind ? -1 : 1;
     return a->step < b->step ? -1 : 1;
 }
 
+/* After what the step reads, and after the device's step before it. */
+static int32_t take_turn(orderer *o, const bti_step *step) {
+    int32_t turn = 0, from[2], *last = o->of_device + step->device;
+    for (int i = 0; i < step->input_count; i++) {
+        sources(o, step, i, from);
+        for (int k = 0; k < 2; k++)
+            if (from[k] >= 0 && o->turn[from[k]] >= turn) turn = o->turn[from[k]] + 1;
+    }
+    if (!is_beside(step)) turn = *last = turn > *last ? turn : *last + 1;
+    for (int i = 0; i < step->output_count; i++) o->turn[bti_plan_output(o->plan, step, i)->storage] = turn;
+    return turn;
+}
+
+/* What no bucket needs goes out with what it reads. */
+static int32_t rank_beside(const orderer *o, const bti_step *step, const int32_t *rank) {
+    int32_t own = 0, from[2];
+    for (int i = 0; i < step->input_count; i++) {
+        sources(o, step, i, from);
+        for (int k = 0; k < 2; k++)
+            if (from[k] >= 0 && rank[from[k]] > own) own = rank[from[k]];
+    }
+    return own;
+}
+
+/* The place of each step that is no collective; how many. */
+static int32_t place_steps(orderer *o, place *places) {
+    int32_t *rank = o->need, *of_step = o->need + o->plan->storages.count,
+            count = 0; /* rank: by storage, of the step that makes it */
+    for (size_t s = 0; s < o->plan->storages.count; s++) rank[s] = 0;
+    for (int d = 0; d < o->devices; d++) o->of_device[d] = -1;
+    for (int32_t s = 0; s < (int32_t)o->plan->steps.count; s++) {
+        const bti_step *step = &o->plan->steps.items[s];
+        bool summed = step->kind == BTI_STEP_COLLECTIVE;
+        if (is_beside(step) && of_step[s] == NEVER) of_step[s] = rank_beside(o, step, rank);
+        for (int i = 0; i < step->output_count; i++)
+            rank[bti_plan_output(o->plan, step, i)->storage] = summed ? NEVER : of_step[s];
+        if (!summed) places[count++] = (place){of_step[s], take_turn(o, step), !is_beside(step), s};
+    }
+    return count;
+}
+
 static void write_steps(orderer *o) {
-    int32_t steps = (int32_t)o->plan->steps.count, count = 0;
+    int32_t steps = (int32_t)o->plan->steps.count;
     place *places = bti_alloc(((size_t)steps + o->buckets.count) * sizeof *places);
     bti_written out = {0};
     if (!places) {
         o->planner->failed = true;
         return;
     }
-    for (int32_t s = 0; s < steps; s++)
-        if (o->plan->steps.items[s].kind != BTI_STEP_COLLECTIVE)
-            places[count++] = (place){o->need[o->plan->storages.count + (size_t)s], s};
+    int32_t count = place_steps(o, places);
     for (int32_t b = 0; b < (int32_t)o->buckets.count; b++)
-        places[count++] = (place){o->buckets.items[b].rank, steps + b};
+        places[count++] = (place){o->buckets.items[b].rank, INT32_MAX, true, steps + b};
     qsort(places, (size_t)count, sizeof *places, compare_places);
     for (int32_t i = 0; i < count && !o->planner->failed; i++)
         o->planner->failed = places[i].step < steps ? !push_step(o, &out, &o->plan->steps.items[places[i].step])
@@ -258,10 +313,10 @@ void bti_pass_buckets(bti_planner *planner) {
     size_t steps = plan->steps.count, storages = plan->storages.count;
     for (size_t s = 0; s < steps; s++)
         if (plan->steps.items[s].device >= o.devices) o.devices = plan->steps.items[s].device + 1;
-    int32_t *numbers = bti_calloc(3 * storages + 2 * steps + 2 * (size_t)o.devices, sizeof *numbers);
+    int32_t *numbers = bti_calloc(4 * storages + 2 * steps + 2 * (size_t)o.devices, sizeof *numbers);
     if (numbers) {
         o.level = numbers, o.placed = o.level + storages, o.need = o.placed + storages;
-        o.bucket_of = o.need + storages + steps, o.of_device = o.bucket_of + steps;
+        o.bucket_of = o.need + storages + steps, o.turn = o.bucket_of + steps, o.of_device = o.turn + storages;
         for (size_t s = 0; s < storages; s++) o.placed[s] = -1;
         note_levels(&o);
         if (!planner->failed) qsort(o.collectives.items, o.collectives.count, sizeof(collective), compare);

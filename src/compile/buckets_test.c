@@ -136,11 +136,58 @@ static void memory_stays_until_the_end(void **state) {
     }
 }
 
+/* All get to a collective at the same time: each step of a device comes before the second next of the other. */
+static void devices_take_turns(void **state) {
+    bti_node *layers[4][2], *sums[1][2];
+    int at[8];
+    make_layers(layers, 4);
+    reduce(layers[3], sums[0]);
+    plan_buckets(1, &sums[0][0], 2);
+    assert_int_equal(find_collectives(at), 1);
+    assert_int_equal(at[0], 8);
+    for (int s = 0; s < 8; s++) assert_int_equal(plan.steps.items[s].device, s % 2);
+}
+
+/* What the first device sends of its input goes out before all that it computes; what it sends of a product, right after that. */
+static void copies_go_out_early(void **state) {
+    bti_node *x = leaf(0, SHAPE(64, 64)), *parts[2], *sums[2], *product = x, *there = x, *wanted[4];
+    int at[8];
+    for (int l = 0; l < 3; l++) product = OP(matmul, 0, SHAPE(64, 64), NO_ATTR, product, x);
+    bti_node *early = OP(matmul, 0, SHAPE(64, 64), NO_ATTR, x, x);
+    parts[0] = OP(matmul, 0, SHAPE(64, 64), NO_ATTR, product, early);
+    for (int l = 0; l < 4; l++) there = OP(matmul, 1, SHAPE(64, 64), NO_ATTR, there, x);
+    parts[1] = there;
+    reduce(parts, sums);
+    wanted[0] = sums[0], wanted[1] = sums[1];
+    wanted[2] = OP(exp, 1, SHAPE(64, 64), NO_ATTR, early); /* no sum needs it */
+    wanted[3] = early;
+    plan_buckets(1, wanted, 4);
+    assert_int_equal(find_collectives(at), 1);
+    int sends = 0;
+    for (int s = 0; s < (int)plan.steps.count; s++) {
+        const bti_step *step = &plan.steps.items[s];
+        if (step->kind != BTI_STEP_COPY) continue;
+        assert_true(s < at[0]);
+        const bti_value *sent = bti_plan_operand(&plan, step, 0);
+        if (plan.storages.items[sent->storage].given) assert_int_equal(s, 0);
+        if (sent->storage == value_of(early)->storage)
+            for (int before = s; before-- > 0;) {
+                const bti_step *last = &plan.steps.items[before];
+                if (last->device || last->kind == BTI_STEP_COPY) continue;
+                assert_int_equal(bti_plan_output(&plan, last, 0)->storage, sent->storage);
+                break;
+            }
+        sends++;
+    }
+    assert_int_equal(sends, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(each_goes_out_when_it_is_made), TEST(small_ones_go_out_together),
         TEST(who_waits_goes_out_later),      TEST(equal_ones_are_one),
-        TEST(memory_stays_until_the_end),
+        TEST(memory_stays_until_the_end),    TEST(devices_take_turns),
+        TEST(copies_go_out_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

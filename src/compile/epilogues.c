@@ -174,7 +174,7 @@ static bool may_be_epilogue(const joiner *j, const bti_step *step) {
            bti_kernel_operands(kernel) < BTI_KERNEL_OPERANDS;
 }
 
-/* Joins the map to the last of the products that it can be the epilogue of. Nothing moves over a copy between devices, whose receiver waits. */
+/* Joins the map to the last of the products that it can be the epilogue of. No product moves behind a copy between devices, whose receiver would wait. */
 static void join_map(joiner *j, int32_t map) {
     const bti_step *step = &j->plan->steps.items[map];
     int32_t found = -1;
@@ -185,9 +185,10 @@ static void join_map(joiner *j, int32_t map) {
         found = j->maker[storage];
         operand = i;
     }
-    if (found < 0 || j->copies[map] != j->copies[found]) return;
+    if (found < 0) return;
     bool early = is_ready(j, map, operand, found) && keeps_less(j, found, map, true);
-    if (!early && (!reads_first(j, found, map) || !keeps_less(j, found, map, false))) return;
+    bool late = j->copies[map] == j->copies[found] && reads_first(j, found, map) && keeps_less(j, found, map, false);
+    if (!early && !late) return;
     j->with[found] = map;
     j->with[map] = found;
     j->early[found] = j->early[map] = early;
