@@ -65,6 +65,20 @@ static int queued_at_quick_exit(void) {
     quick_exit(0);
 }
 
+/* Threads of an OpenCL on the CPU (PoCL) compile a kernel when they run it: without its cache, when main has returned. */
+static int queued_on_opencl(void) {
+    setenv("POCL_KERNEL_CACHE", "0", 1);
+    CHECK(bt_set_flag("opencl_cpu", "gpu") == BT_OK);
+    BT_SCOPE
+        BT_ON("gpu:0") {
+            bt_array *(*const kernels[])(bt_array *) = {(bt_sin), (bt_exp), (bt_tanh), (bt_sqrt), (bt_log), (bt_cos)};
+            bt_array *x = bt_arange(0, 1 << 20, 1, BT_F32);
+            for (int i = 0; i < 6; i++)
+                if (bt_eval(x = kernels[i](x)) != BT_OK) return -1; /* there is none */
+        }
+    return 0;
+}
+
 /* --- threads that compute ---------------------------------------------------------------------------------------------- */
 
 static int threads_at_return(void) {
@@ -174,6 +188,7 @@ int main(int argc, char **argv) {
         {.name = "queued_at_return", .run = queued_at_return, .times = 4},
         {.name = "queued_at_exit", .run = queued_at_exit, .times = 6},
         {.name = "queued_at_quick_exit", .run = queued_at_quick_exit, .times = 2},
+        {.name = "queued_on_opencl", .run = queued_on_opencl, .times = 4},
         {.name = "threads_at_return", .run = threads_at_return, .times = 6},
         {.name = "exit_of_a_worker", .run = exit_of_a_worker, .times = 4},
         {.name = "exit_of_a_handler", .run = exit_of_a_handler, .times = 2},

@@ -19,9 +19,10 @@ enum {
     PATIENCE_MS = 10000
 }; /* the longest wait: a call in progress may itself wait for the thread that ends the process */
 
-static atomic_int inside, opening;  /* threads in calls of libraries, and in openings */
-static atomic_int forking;          /* threads in fork(): no opening begins */
-static atomic_bool closed;          /* the process is ending */
+static atomic_int inside, opening; /* threads in calls of libraries, and in openings */
+static atomic_int forking;         /* threads in fork(): no opening begins */
+static atomic_bool closed;         /* the process is ending */
+static _Atomic(void (*)(void)) settle_at_end;
 static _Thread_local int depth;     /* nested calls of enter */
 static _Thread_local int opened_at; /* depth of the outermost opening; 0: none */
 static _Thread_local bool ending, watched;
@@ -35,7 +36,11 @@ static void at_exit(void) {
     ending = true; /* on this thread even nested calls are refused */
     atomic_store(&closed, true);
     wait_for_others(&inside, depth > 0);
+    void (*settle)(void) = atomic_exchange(&settle_at_end, NULL);
+    if (settle) settle();
 }
+
+void bti_libraries_at_end(void (*settle)(void)) { atomic_store(&settle_at_end, settle); }
 
 static bool enter(void) {
     if (ending) return false;
@@ -82,6 +87,7 @@ void bti_libraries_leave(void) {
 /* A forked child has no other thread. */
 static void forget_other_threads(void) {
     atomic_store(&forking, 0);
+    atomic_store(&settle_at_end, NULL);
     atomic_store(&inside, depth > 0);
     atomic_store(&opening, opened_at > 0);
 }

@@ -7,10 +7,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/flags.h"
+#include "base/libraries.h"
 #include "base/lock.h"
 
 /* Devices of one platform share a context, so that buffers can be copied between them. */
@@ -24,6 +26,8 @@ typedef struct platform_context {
 BTI_STATIC_LOCK(opencl_contexts_lock, opencl_contexts) /* of the contexts and the numbers of devices */
 static platform_context *contexts;
 static uint64_t numbers; /* bit n: device number n is open */
+static bti_cl_device
+    *on_cpu[64]; /* by number: open devices whose kernels are compiled and run by threads of this process */
 
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
@@ -62,6 +66,7 @@ static bt_status acquire_context(bti_cl_device *device, cl_platform_id platform)
         for (context = contexts; context && context->platform != platform;) context = context->next;
         if (!context) context = make_context(device, platform, &error);
         if (context) context->users++;
+        if (context && device->gpu.is_cpu) on_cpu[device->number] = device;
     } else {
         device->number = -1;
     }
@@ -72,7 +77,7 @@ static bt_status acquire_context(bti_cl_device *device, cl_platform_id platform)
 
 static void release_context(bti_cl_device *device) {
     bti_lock_take(&opencl_contexts_lock);
-    if (device->number >= 0) numbers &= ~(UINT64_C(1) << device->number);
+    if (device->number >= 0) numbers &= ~(UINT64_C(1) << device->number), on_cpu[device->number] = NULL;
     platform_context **at = &contexts;
     while (*at && (*at)->context != device->context) at = &(*at)->next;
     platform_context *context = *at;
@@ -142,6 +147,31 @@ static void cl_close_device(void *opened) {
     bti_free(device);
 }
 
+/* --- the end of the process: threads of an implementation on the CPU (PoCL) compile when they run a kernel, by LLVM, whose exit handlers follow ------------ */
+
+enum { PATIENCE_MS = 10000 };
+
+static bool has_finished(bti_cl_device *device, cl_event last) {
+    cl_int state = CL_COMPLETE, error;
+    error = device->cl->clGetEventInfo(last, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    return error != CL_SUCCESS || state <= CL_COMPLETE;
+}
+
+static void finish_on_cpu(void) {
+    bti_lock_take(&opencl_contexts_lock);
+    for (int n = 0, ms = 0; n < 64; n++) {
+        bti_cl_device *device = on_cpu[n];
+        cl_event last;
+        if (!device || !device->queue) continue;
+        if (device->cl->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &last) != CL_SUCCESS) continue;
+        (void)device->cl->clFlush(device->queue);
+        for (; !has_finished(device, last) && ms < PATIENCE_MS; ms++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        device->cl->clReleaseEvent(last);
+    }
+    bti_lock_give(&opencl_contexts_lock);
+}
+
 static bt_status cl_open_device(int ordinal, const bti_allocator *allocator, void **opened) {
     bti_str reason = {0};
     cl_platform_id platform;
@@ -163,6 +193,7 @@ static bt_status cl_open_device(int ordinal, const bti_allocator *allocator, voi
     device->gpu.allocator = *allocator;
     status = acquire_context(device, platform);
     if (status == BT_OK) status = create_queues(device);
+    if (device->gpu.is_cpu) bti_libraries_at_end(finish_on_cpu);
     if (status == BT_OK)
         *opened = device;
     else

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/flags.h"
+#include "base/libraries.h"
 #include "base/lock.h"
 #include "launch/gpu_product.h"
 #include "drivers/opencl/device.h"
@@ -113,8 +114,12 @@ bt_status bti_cl_product(void *opened, const bti_work *work, bool *done) {
         !steps_forward(&product.right) || !steps_forward(&product.out))
         return BT_OK;
     BTI_TRY(bti_cl_check(device));
+    static bti_library_calls calls;
+    if (!bti_libraries_enter(&calls)) return BT_OK; /* the process is ending, and it compiles its kernels */
     clblast_call l = {.device = device, .product = &product, .dtype = dtype};
-    BTI_TRY(bti_gpu_product_each(work, &product, call_clblast, &l));
+    bt_status status = bti_gpu_product_each(work, &product, call_clblast, &l);
+    bti_libraries_leave();
+    BTI_TRY(status);
     *done = !l.status;
     if (l.status && !is_temporary(l.status)) device->products_refused |= 1u << dtype;
     return BT_OK;

@@ -3,8 +3,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "cache/cache.h"
 #include "base/guard.h"
+#include "base/libraries.h"
+#include "cache/cache.h"
 #include "drivers/opencl/device.h"
 
 /* Bytes of address space. PoCL contains an LLVM that compiles at a kernel's first launch too, on PoCL's threads, and ends the process
@@ -159,6 +160,15 @@ static cl_int set_words(bti_cl_device *device, cl_kernel kernel, cl_uint at, con
     return *constant ? device->cl->clSetKernelArg(kernel, at, sizeof *constant, constant) : error;
 }
 
+/* Not when the process is ending: the kernel might be compiled then. */
+static cl_int enqueue(bti_cl_device *device, cl_kernel kernel, size_t all, size_t threads) {
+    static bti_library_calls calls;
+    if (!bti_libraries_enter(&calls)) return CL_DEVICE_NOT_AVAILABLE;
+    cl_int error = device->cl->clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &all, &threads, 0, NULL, NULL);
+    bti_libraries_leave();
+    return error;
+}
+
 static bt_status launch_function(void *opened, const bti_gpu_launch *asked) {
     bti_cl_device *device = opened;
     cl_kernel kernel = asked->function->handle;
@@ -177,9 +187,7 @@ static bt_status launch_function(void *opened, const bti_gpu_launch *asked) {
         BTI_CL_TRY(device, "local memory", device->cl->clSetKernelArg(kernel, at++, asked->local_bytes, NULL));
     BTI_TRY(bti_guard_room(BUILD_ROOM, "a launch by OpenCL"));
     cl_int error = set_words(device, kernel, at, words, &constant);
-    size_t threads = asked->threads, all = threads * asked->groups;
-    if (error == CL_SUCCESS)
-        error = device->cl->clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &all, &threads, 0, NULL, NULL);
+    if (error == CL_SUCCESS) error = enqueue(device, kernel, asked->threads * asked->groups, asked->threads);
     if (constant) device->cl->clReleaseMemObject(constant);
     return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "a launch", error);
 }
