@@ -9,7 +9,7 @@
  *     dist.h      one model on several devices                 train.h     the training loop
  *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
  *     task.h      functions and actors in workers              call.h      the macros of task.h
- *     custom.h    callbacks and printing in graphs
+ *     custom.h    operations of the program's, callbacks
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */

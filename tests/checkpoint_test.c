@@ -457,6 +457,8 @@ static void refusals(void **state) {
     BT_SCOPE {
         bt_array *x = bt_ones(BT_F32, 2);
         POISONED(bt_checkpoint(NULL, NULL, &x, 1), BT_INVALID_ARGUMENT, "bt_checkpoint: the function is NULL");
+        POISONED(bt_checkpoint(gives_null, NULL, NULL, 1), BT_INVALID_ARGUMENT, "bt_checkpoint: args is NULL");
+        POISONED(bt_checkpoint(gives_null, NULL, &x, -1), BT_INVALID_ARGUMENT, "bt_checkpoint: count is negative");
         POISONED(bt_checkpoint(gives_null, NULL, &x, 1), BT_INVALID_ARGUMENT, "bt_checkpoint: the function gave NULL");
         layers l = {bt_ones(BT_F32, 3), 1};
         POISONED(bt_checkpoint(run_layers, &l, &x, 1), BT_INVALID_ARGUMENT, "bt_matmul");

@@ -78,7 +78,7 @@ BT_API void bti_checkpoint_end(bti_checkpoint_guard *guard);
 #define BT_CHECKPOINT BTI_BLOCK(checkpoint, bti_checkpoint_begin())
 
 /* The result of fn(args, count, data), called once, now, in a block and a scope of its own. Arrays that fn reads other than by
- * args may be used too, and have gradients. A NULL fn or an fn that returns NULL poisons the result. */
+ * args may be used too, and have gradients. A NULL fn or args (unless count is 0), a negative count, or an fn that returns NULL poisons the result. */
 typedef bt_array *bt_checkpoint_fn(bt_array *const *args, int count, void *data);
 BT_API bt_array *bt_checkpoint(bt_checkpoint_fn *fn, void *data, bt_array *const *args, int count);
 #define bt_checkpoint(...) BTI_AT(bt_array *, bt_checkpoint(__VA_ARGS__))

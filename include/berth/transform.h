@@ -61,7 +61,7 @@ BT_API bt_status bt_jvp(bt_array *const *ys, int y_count, bt_array *const *xs, b
 
 /* The Jacobian d y / d x: y [Y...], x [X...] -> [Y..., X...], of y's dtype in forward mode and x's in reverse. One pass
  * for a batch of unit vectors: in reverse where y has fewer elements than x, else forward. INVALID_ARGUMENT if y and x
- * are not floating-point or have more than BT_MAX_RANK axes together; other errors are those of bt_vjp and bt_jvp. */
+ * are not floating-point, have more than BT_MAX_RANK axes together, or have an array between them without room for the axis of the batch; other errors are those of bt_vjp and bt_jvp. */
 BT_API bt_array *bt_jacobian(bt_array *y, bt_array *x);
 #define bt_jacobian(...) BTI_AT(bt_array *, bt_jacobian(__VA_ARGS__))
 

@@ -218,6 +218,7 @@ static bt_array *refuse_checkpoint(const char *why) {
 /* No public call here: what fn calls is the user's own, with its own places. */
 bt_array *bt_checkpoint(bt_checkpoint_fn *fn, void *data, bt_array *const *args, int count) {
     if (!fn) return refuse_checkpoint("the function is NULL");
+    if (count < 0 || (count && !args)) return refuse_checkpoint(count < 0 ? "count is negative" : "args is NULL");
     bt_array *result = NULL;
     BT_SCOPE
         BT_CHECKPOINT

@@ -1,5 +1,5 @@
 /* What the planner may know of a device: facts of its kind that a driver writes down once (drivers/driver.h). They are figures of a typical device
- * and not measured, so that a program has the same plan on each machine. Passes decide by them what is one kernel and what is one launch; no fact changes a
+ * and not measured, so that a program has the same plan on each machine. Passes decide by some of them what is one kernel and what is one launch, `berth explain --passes` shows all; no fact changes a
  * bit of a result: orders of folding are those of ir/kernel.h and launch/entry.h. */
 #ifndef BTI_IR_TARGET_H
 #define BTI_IR_TARGET_H

@@ -53,6 +53,36 @@ static bt_array *scanned_rows(bt_scan_fn *body, bt_array *first, bt_array *secon
     return y;
 }
 
+static void squares(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    carry[0] = bt_mul(bt_sin(carry[0]), carry[0]);
+}
+static void squares_on(bt_array **carry, void *data) { squares(carry, NULL, NULL, data); }
+static bt_array *sums_below(bt_array *const *carry, void *data) {
+    return bt_lt(bt_sum(carry[0], BT_ALL, false), bt_num(100));
+}
+
+/* What their derivatives keep of each step has no room for the axis of steps. */
+static void refuses_derivatives_with_too_many_axes(void **state) {
+    BT_SCOPE {
+        bt_array *x = deep(), *carry = x, *looped = x, *with, *vector_product;
+        assert_int_equal(bt_scan(squares, NULL, 3, &carry, 1, NULL, 0, NULL, 0), BT_OK);
+        assert_int_equal(bt_while(sums_below, squares_on, NULL, 3, &looped, 1), BT_OK);
+        BAD(scan, bt_grad1(bt_sum(carry, BT_ALL, false), x), "an array of 8 axes for each step");
+        BAD(while, bt_grad1(bt_sum(looped, BT_ALL, false), x), "an array of 8 axes for each step");
+        assert_int_equal(bt_jvp(&carry, 1, &x, &x, 1, &with), BT_OK); /* it keeps nothing */
+        assert_int_equal(bt_eval(with), BT_OK);
+        assert_int_equal(bt_hvp(bt_sum(carry, BT_ALL, false), &x, &x, 1, &vector_product), BT_INVALID_ARGUMENT);
+    }
+    BT_SCOPE { /* seven, and the axis of a batch */
+        bt_array *x = bt_input(BT_F32, 1, 1, 1, 1, 1, 1, 2), *y, *carry = x;
+        assert_int_equal(bt_scan(squares, NULL, 3, &carry, 1, NULL, 0, NULL, 0), BT_OK);
+        bt_array *gradient = bt_grad1(bt_sum(carry, BT_ALL, false), x);
+        bt_function *f = bt_function_new(&x, 1, &gradient, 1, NULL, 0), *batch = bt_vmap(f, NULL, NULL);
+        bt_array *many = bt_ones(BT_F32, 2, 1, 1, 1, 1, 1, 1, 2);
+        if (bt_call(batch, &many, 1, &y, 1) == BT_OK) assert_int_equal(bt_eval(y), BT_OK); /* or it is refused */
+    }
+}
+
 /* --- scans ------------------------------------------------------------------------------------------------------------ */
 
 static void refuses_scans(void **state) {
@@ -224,6 +254,7 @@ int main(void) {
         cmocka_unit_test(refuses_reads_and_sets_inside),
         cmocka_unit_test(refuses_what_a_step_was_given_outside),
         cmocka_unit_test(refuses_whiles),
+        cmocka_unit_test(refuses_derivatives_with_too_many_axes),
         cmocka_unit_test(refuses_branches),
         cmocka_unit_test(refuses_another_device_inside),
     };

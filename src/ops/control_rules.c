@@ -157,12 +157,10 @@ static bt_status record_pieces(again *s, const bti_attr *attr, int carried, int6
     bti_region *made[BTI_MAX_REGIONS] = {s->pieces[0].region, s->pieces[1].region};
     bti_type *types = bti_alloc((size_t)(last->output_count + 1) * sizeof *types);
     if (!types) return bti_no_memory();
-    for (int o = 0; o < last->output_count; o++) {
-        const bti_node *output = last->outputs[o];
-        types[o] = o < carried ? bti_type_of(output) : bti_type_of_rows(output, length);
-    }
-    bt_status status = bti_record_tuple((bti_op)s->a->node->op, s->outside.items, (int)s->outside.count, attr, types,
-                                        last->output_count, made, regions, results);
+    bt_status status = bti_region_results(last->outputs, last->output_count, carried, length, types);
+    if (status == BT_OK)
+        status = bti_record_tuple((bti_op)s->a->node->op, s->outside.items, (int)s->outside.count, attr, types,
+                                  last->output_count, made, regions, results);
     bti_free(types);
     return status;
 }

@@ -381,6 +381,50 @@ static void numbers_take_the_dtype_that_bodies_give(void **state) {
         }
 }
 
+/* --- constants of bodies ------------------------------------------------------------------------------------------------ */
+
+static void power_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    carry[0] = data ? bt_pow(bt_num(1.5), carry[0]) : bt_pow(carry[0], bt_num(2.5));
+}
+
+/* carry * base^n, until it exceeds 100, in a loop that counts; then a fiftieth. */
+static void multiply_and_count(bt_array **carry, void *base) {
+    carry[0] = bt_mul(carry[0], base);
+    carry[1] = bt_add(carry[1], bt_i32(1));
+}
+static void multiply_step(bt_array **carry, bt_array *const *x, bt_array **y, void *base) {
+    bt_array *counted[] = {carry[0], bt_i32(0)};
+    assert_int_equal(bt_while(below_hundred, multiply_and_count, base, 8, counted, 2), BT_OK);
+    carry[0] = bt_div(counted[0], bt_num(50));
+}
+
+/* The derivative has parts that are made of them alone: 2.5 - 1, log(1.5). */
+static void derivatives_make_more_of_constants(void **state) {
+    for (int base = 0; base < 2; base++)
+        BT_SCOPE {
+            bt_array *x = bt_f32(1.1f), *carry = x, *reversed = x, *wanted = x, *tangent, *wanted_tangent;
+            assert_int_equal(bt_scan(power_step, base ? x : NULL, 2, &carry, 1, NULL, 0, NULL, 0), BT_OK);
+            assert_int_equal(bt_scan_reverse(power_step, base ? x : NULL, 2, &reversed, 1, NULL, 0, NULL, 0), BT_OK);
+            for (int i = 0; i < 2; i++) power_step(&wanted, NULL, NULL, base ? x : NULL);
+            bt_array *slope = bt_grad1(carry, x), *wanted_slope = bt_grad1(wanted, x);
+            CLOSE(slope, wanted_slope);
+            CLOSE(bt_grad1(reversed, x), wanted_slope);
+            CLOSE(bt_grad1(slope, x), bt_grad1(wanted_slope, x));
+            assert_int_equal(bt_jvp(&carry, 1, &x, &x, 1, &tangent), BT_OK);
+            assert_int_equal(bt_jvp(&wanted, 1, &x, &x, 1, &wanted_tangent), BT_OK);
+            CLOSE(tangent, wanted_tangent);
+        }
+    BT_SCOPE {
+        bt_array *base = bt_f64(2), *carry = bt_f64(1); /* by 2 seven times, then six, then five times */
+        assert_int_equal(bt_scan(multiply_step, base, 3, &carry, 1, NULL, 0, NULL, 0), BT_OK);
+        double slope = 0, value = 0;
+        assert_int_equal(bt_read(carry, &value, sizeof value), BT_OK);
+        bt_array *gradient = bt_grad1(carry, base);
+        assert_int_equal(bt_read(gradient, &slope, sizeof slope), BT_OK);
+        assert_true(fabs(slope - 18 * value / 2) < 1e-9); /* base^18 / 50^3 */
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scans_like_written_out),
@@ -396,6 +440,7 @@ int main(void) {
         cmocka_unit_test(only_one_way_runs),
         cmocka_unit_test(ways_of_unlike_sizes_are_refused),
         cmocka_unit_test(numbers_take_the_dtype_that_bodies_give),
+        cmocka_unit_test(derivatives_make_more_of_constants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

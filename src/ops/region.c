@@ -34,12 +34,13 @@ typedef struct walk {
     part *parts;
 } walk;
 
-/* Cheaper to make in each step than to be given. What the user holds from before is given: a gradient may be wanted of it. */
+/* Cheaper to make in each step than to be given, or made of nothing but constants of a body, which are nowhere else. What the user holds from before is given: a gradient
+ * may be wanted of it. */
 static bool is_made_inside(const walk *w, const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
     if (atomic_load(&node->state) != BTI_PENDING || node->op == BTI_OP_leaf || node->op == BTI_OP_value) return false;
     bool old = node->sequence <= w->of->since;
-    if (!old && (w->of->whole || node->op == BTI_OP_callback)) return true;
+    if (!old && (w->of->whole || node->symbolic || node->op == BTI_OP_callback)) return true;
     if (old && atomic_load(&node->handles)) return false;
     bool scalar_cast = node->op == BTI_OP_cast && node->rank == 0 && node->input_count &&
                        bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_SOURCE;
@@ -130,6 +131,19 @@ bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures
     }
     end_walk(&w);
     return room ? BT_OK : bti_no_memory();
+}
+
+bt_status bti_region_results(bti_node *const *outputs, int count, int carried, int64_t length, bti_type *types) {
+    for (int o = 0; o < count; o++) {
+        if (o >= carried && outputs[o]->rank == BTI_MAX_RANK)
+            return bti_fail(BT_INVALID_ARGUMENT,
+                            "what a loop computes again for a derivative or a batch has an array of %d axes for each "
+                            "step, and an axis of "
+                            "steps makes one too many: give the loop arrays of fewer axes (bt_reshape)",
+                            BTI_MAX_RANK);
+        types[o] = o < carried ? bti_type_of(outputs[o]) : bti_type_of_rows(outputs[o], length);
+    }
+    return BT_OK;
 }
 
 /* --- the copy --------------------------------------------------------------------------------------------------------- */

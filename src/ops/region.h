@@ -24,10 +24,14 @@ typedef struct bti_cutting {
     bool whole; /* all that was recorded since is made inside; else what does not depend on what is given is captured */
 } bti_cutting;
 
-/* Adds what the outputs are made of beside what is given, from outside. Constants, and views of such values, are made inside; so are prints. */
+/* Adds what the outputs are made of beside what is given, from outside. Constants, views of such values, and what was made of a body's constants since, are made inside; so are
+ * prints. */
 bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures);
 /* The region, on a device. Its inputs stand for what is given, which includes all captures. */
 bt_status bti_region_cut(const bti_cutting *cutting, int device, bti_region **region);
+/* What outputs of a loop's body are as its results: the first `carried` as they are, the others as rows, of `length` steps. INVALID_ARGUMENT: one has no room for that
+ * axis. */
+bt_status bti_region_results(bti_node *const *outputs, int count, int carried, int64_t length, bti_type *types);
 /* Records what the region does, of arrays in the place of its inputs; untold: without its callbacks. outputs[] are arrays of the innermost scope. */
 bt_status bti_region_inline(const bti_region *region, bool untold, bt_array *const *inputs, bt_array **outputs);
 

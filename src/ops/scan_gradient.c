@@ -290,12 +290,12 @@ static bt_status extend_region(const backward_scan *s, bti_region *region, exten
         while (place[k] < e->count && outputs[place[k]] != s->stored.items[k]) place[k]++;
         if (place[k] == e->count) outputs[e->count++] = s->stored.items[k];
     }
-    for (int o = 0; o < e->count; o++)
-        e->types[o] = o < s->carried ? bti_type_of(outputs[o]) : bti_type_of_rows(outputs[o], s->length);
-    e->region =
-        bti_region_new(region->inputs, region->input_count, outputs, e->count, region->nodes, region->node_count);
+    bt_status status = bti_region_results(outputs, e->count, s->carried, s->length, e->types);
+    if (status == BT_OK)
+        e->region =
+            bti_region_new(region->inputs, region->input_count, outputs, e->count, region->nodes, region->node_count);
     bti_free(outputs);
-    return e->region ? BT_OK : bti_no_memory();
+    return e->region || status != BT_OK ? status : bti_no_memory();
 }
 
 /* The scan itself while it is pending; another one if it has run, or belongs to the body of a loop, which others run too. Retained. */
@@ -378,9 +378,7 @@ static bt_status cut_and_record(backward_scan *s, recorded *r) {
     cutting.given = r->given;
     cutting.given_count = (int)all;
     BTI_TRY(bti_region_cut(&cutting, s->device, &r->region));
-    for (int o = 0; o < outputs; o++)
-        r->types[o] =
-            o < carried ? bti_type_of(r->region->outputs[o]) : bti_type_of_rows(r->region->outputs[o], s->length);
+    BTI_TRY(bti_region_results(r->region->outputs, outputs, carried, s->length, r->types));
     bti_attr attr = {
         .scan = {.length = s->length, .reverse = !s->reverse, .carried = carried, .by_row = (int)s->rows.count}};
     return bti_record_tuple(BTI_OP_scan, r->inputs, (int)all, &attr, r->types, outputs, &r->region, 1, r->results);
