@@ -396,13 +396,13 @@ FAKE_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned fla
     return 0;
 }
 FAKE_API CUresult cuEventCreate(CUevent *event, unsigned flags) {
-    (void)flags;
     ENTER_IN_CONTEXT(cuEventCreate);
     CUevent made = calloc(1, sizeof *made);
     if (!made) return 2;
     fake_lock();
     made->device = fake_current()->device;
     made->open = true;
+    made->timed = !(flags & CU_EVENT_DISABLE_TIMING);
     made->next = all_events;
     all_events = made;
     fake_live(1);
@@ -425,6 +425,26 @@ FAKE_API CUresult cuEventRecord(CUevent event, CUstream stream) {
     fake_stream_record(&stream->stream, &event->event);
     fake_unlock();
     return 0;
+}
+/* Only of streams that are captured. */
+FAKE_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+    ENTER_IN_CONTEXT(cuEventRecordWithFlags);
+    if (flags != CU_EVENT_RECORD_EXTERNAL || !stream || !stream->stream.capture) return 1;
+    if (event->device != stream->stream.device || !event->open) return 400;
+    fake_lock();
+    fake_stream_record_in_graph(&stream->stream, &event->event);
+    fake_unlock();
+    return 0;
+}
+FAKE_API CUresult cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
+    ENTER_IN_CONTEXT(cuEventElapsedTime);
+    if (!start->open || !end->open || !start->timed || !end->timed) return 400;
+    if (!start->event.recorded || !end->event.recorded) return 400;
+    fake_lock();
+    bool complete = fake_event_is_complete(&start->event) && fake_event_is_complete(&end->event);
+    if (complete) *ms = (float)((double)(int64_t)(end->event.reached_ns - start->event.reached_ns) / 1e6);
+    fake_unlock();
+    return complete ? 0 : 600;
 }
 FAKE_API CUresult cuEventSynchronize(CUevent event) {
     ENTER_IN_CONTEXT(cuEventSynchronize);

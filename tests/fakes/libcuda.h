@@ -16,6 +16,7 @@ struct CUstream_st {
     struct CUstream_st *next; /* list of all streams */
     bool open, blocking;      /* blocking: ordered against the null stream, which is blocking too */
     fake_event latest;        /* of blocking streams: what they were last given */
+    CUgraphNode last;         /* that cuStreamGetCaptureInfo_v2 told */
 };
 struct CUmod_st {
     char *text;
@@ -34,7 +35,7 @@ struct CUfunc_st {
 struct CUevent_st {
     fake_event event;
     int device;
-    bool open;
+    bool open, timed;
     struct CUevent_st *next;
 };
 

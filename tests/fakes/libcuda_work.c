@@ -16,6 +16,7 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
     fake_graph graph;
+    CUgraph from; /* whose nodes its operations are; NULL: it was destroyed */
     CUgraphExec next;
 };
 
@@ -185,7 +186,26 @@ FAKE_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
     int code = fake_call("cuStreamEndCapture", true);
     return code;
 }
+/* The last node, as there are no others without successors. */
+FAKE_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *state, uint64_t *id, CUgraph *graph,
+                                            const CUgraphNode **after, size_t *count) {
+    ENTER_IN_CONTEXT(cuStreamGetCaptureInfo_v2);
+    if (!stream || !stream->stream.capture || id || graph) return 1;
+    fake_lock();
+    const fake_operation *last = stream->stream.capture->first;
+    while (last && last->next) last = last->next;
+    stream->last = (CUgraphNode)(uintptr_t)last;
+    fake_unlock();
+    *state = 1; /* active */
+    *after = &stream->last;
+    *count = last ? 1 : 0;
+    return 0;
+}
 FAKE_API CUresult cuGraphDestroy(CUgraph graph) {
+    fake_lock();
+    for (CUgraphExec e = executables; e; e = e->next)
+        if (e->from == graph) e->from = NULL;
+    fake_unlock();
     fake_release(graph);
     return fake_call("cuGraphDestroy", true);
 }
@@ -194,6 +214,7 @@ FAKE_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph g
     CUgraphExec made = flags ? NULL : calloc(1, sizeof *made);
     if (!made) return 1;
     made->graph = graph->graph; /* takes what was recorded */
+    made->from = graph;
     graph->graph = (fake_graph){0};
     if (!fake_own(made, drop_executable)) return 2;
     fake_lock();
@@ -211,6 +232,18 @@ FAKE_API CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
     fake_graph_add(&executable->graph, &stream->stream);
     fake_unlock();
     return 0;
+}
+/* Launches so far keep the event that they had. */
+FAKE_API CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec executable, CUgraphNode node, CUevent event) {
+    ENTER_IN_CONTEXT(cuGraphExecEventRecordNodeSetEvent);
+    if (!executable->from || !event->open) return 1;
+    fake_lock();
+    fake_operation *at = executable->graph.first;
+    while (at && (CUgraphNode)(void *)at != node) at = at->next;
+    bool records = at && at->event;
+    if (records) at->event = &event->event;
+    fake_unlock();
+    return records ? 0 : 1;
 }
 /* CUDA allows it while the graph runs: its work is not ended, and it is freed when that is complete. It is counted. */
 FAKE_API CUresult cuGraphExecDestroy(CUgraphExec executable) {

@@ -41,6 +41,7 @@ static void free_operation(fake_operation *operation) {
 
 static void append(fake_stream *stream, fake_operation *operation) {
     fake_operation ***end = stream->capture ? &stream->capture->end : &stream->end;
+    operation->after_ns = stream->after_ns;
     **end = operation;
     *end = &operation->next;
     if (stream->capture)
@@ -83,9 +84,18 @@ void fake_stream_record(fake_stream *stream, fake_event *event) {
     append(stream, operation);
 }
 
+void fake_stream_record_in_graph(fake_stream *stream, fake_event *event) {
+    fake_operation *operation = new_operation(0);
+    operation->event = event;
+    append(stream, operation);
+}
+
 void fake_stream_wait(fake_stream *stream, fake_event *event) {
     fake_clock_join(&stream->clock, &event->clock);
-    if (fake_event_is_complete(event)) return;
+    if (fake_event_is_complete(event)) {
+        if (event->reached_ns > stream->after_ns) stream->after_ns = event->reached_ns;
+        return;
+    }
     fake_operation *operation = new_operation(0);
     operation->event = event;
     operation->number = event->recorded;
@@ -126,8 +136,22 @@ static void run_work(const fake_operation *operation, int device, void (*run)(vo
     fake_order_end();
 }
 
+static void come_after(fake_stream *stream, uint64_t ns) {
+    if (ns > stream->now_ns) stream->now_ns = ns;
+}
+
+/* All end at once. */
+static void meet_in_time(const fake_meeting *meeting) {
+    uint64_t ns = 0;
+    for (int i = 0; i < meeting->count; i++) come_after(meeting->streams[i], meeting->streams[i]->first->after_ns);
+    for (int i = 0; i < meeting->count; i++)
+        if (meeting->streams[i]->now_ns > ns) ns = meeting->streams[i]->now_ns;
+    for (int i = 0; i < meeting->count; i++) meeting->streams[i]->now_ns = ns + FAKE_WORK_NS;
+}
+
 static void meet(fake_meeting *meeting) {
     if (meeting->done) return;
+    meet_in_time(meeting);
     const fake_stream *last = meeting->streams[meeting->count - 1];
     meeting->done = true;
     run_work(last->first, last->device, meeting->run, meeting->data);
@@ -137,11 +161,14 @@ static void meet(fake_meeting *meeting) {
 static void run_first(fake_stream *stream) {
     fake_operation *operation = stream->first;
     if (operation->meeting) meet(operation->meeting);
+    come_after(stream, operation->after_ns);
+    if (operation->waits) come_after(stream, operation->event->reached_ns);
+    if (operation->work.run) stream->now_ns += FAKE_WORK_NS;
     stream->first = operation->next;
     stream->pending--;
     if (!stream->first) stream->end = &stream->first;
     if (operation->event && !operation->waits && operation->event->reached < operation->number)
-        operation->event->reached = operation->number;
+        operation->event->reached = operation->number, operation->event->reached_ns = stream->now_ns;
     if (operation->meeting && !--operation->meeting->left) free(operation->meeting);
     if (operation->work.run) run_work(operation, stream->device, operation->work.run, operation->data);
     free_operation(operation);
@@ -263,6 +290,10 @@ void fake_stream_new_machine(void) {
 
 void fake_graph_add(const fake_graph *graph, fake_stream *stream) {
     for (const fake_operation *at = graph->first; at; at = at->next) {
+        if (at->event) {
+            fake_stream_record(stream, at->event);
+            continue;
+        }
         fake_work work = at->work;
         work.graph = graph;
         fake_stream_add_work(stream, &work, at->data, at->bytes);

@@ -1,12 +1,16 @@
 /* Streams of the fake machine: lists of operations that run when the host waits. Then the streams' operations run in an order that is
  * drawn by BERTH_FAKE_SEED (default 1) among all streams whose next operation may run, until what is waited for is reached; with seed 0
- * they run as late as possible: only what is waited for, and what that waits for. */
+ * they run as late as possible: only what is waited for, and what that waits for.
+ *
+ * Times are a model: each piece of work takes FAKE_WORK_NS of its stream, from the end of what it comes after. So they do not depend on the order that was drawn, nor on
+ * the host. */
 #ifndef BERTH_TESTS_FAKES_STREAM_H
 #define BERTH_TESTS_FAKES_STREAM_H
 
 #include "fakes/machine.h"
 #include "fakes/order.h"
 
+#define FAKE_WORK_NS UINT64_C(10000)
 #define FAKE_QUEUE 1024 /* operations of a stream; a launch beyond waits */
 
 typedef struct fake_event fake_event;
@@ -30,6 +34,7 @@ struct fake_operation {
     fake_meeting *meeting; /* runs when all its streams have reached it */
     uint32_t op;           /* of order.h */
     fake_clock clock;
+    uint64_t after_ns; /* of events that were complete when it was added and that it comes after */
     fake_work work;
     size_t bytes;
     _Alignas(16) char data[];
@@ -38,6 +43,7 @@ struct fake_operation {
 struct fake_event {
     fake_stream *stream; /* of the latest recording */
     uint64_t recorded, reached;
+    uint64_t reached_ns;
     fake_clock clock; /* at the latest recording */
 };
 
@@ -50,6 +56,7 @@ struct fake_stream {
     int device;
     uint32_t number; /* of order.h */
     fake_clock clock;
+    uint64_t now_ns, after_ns; /* after_ns: of what is added next */
     size_t pending;
     fake_stream *next; /* list of all streams */
     fake_operation *first, **end;
@@ -69,6 +76,8 @@ FAKE_API void fake_stream_init(fake_stream *stream, int device);
 FAKE_API void fake_stream_add(fake_stream *stream, void (*run)(void *data), const void *data, size_t bytes);
 FAKE_API void fake_stream_add_work(fake_stream *stream, const fake_work *work, const void *data, size_t bytes);
 FAKE_API void fake_stream_record(fake_stream *stream, fake_event *event);
+/* Of a stream that is captured: each launch of the graph records the event. */
+FAKE_API void fake_stream_record_in_graph(fake_stream *stream, fake_event *event);
 FAKE_API void fake_stream_wait(fake_stream *stream, fake_event *event);
 /* Once for each of the meeting's streams, without other work between. */
 FAKE_API void fake_stream_meet(fake_stream *stream, fake_meeting *meeting);
