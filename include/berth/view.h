@@ -109,8 +109,10 @@ BT_API char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, dou
 #define bt_timeit(...) BTI_AT(char *, bt_timeit(__VA_ARGS__))
 
 /* A profile of what ran between its start and its stop, on all threads. Both wait for pending work, so a profile
- * contains complete work. Device times are those of the kernels and copies themselves; host times (planning, preparing,
- * submitting, waiting) are listed separately, and waiting does not include kernels that the waiting thread ran itself.
+ * contains complete work. Device times are those of the kernels and copies themselves, by the device's own clock where
+ * it computes beside the host; copies from and to the host take as long as the host worked for them. Host times
+ * (planning, preparing, submitting, waiting) are listed separately, and waiting does not include kernels that the waiting
+ * thread ran itself. Kernels on devices may take up to some microseconds longer while a profile is recorded.
  *
  * NULL with the cause in the error record. Several profiles may run at once, and any thread may stop one. A profile
  * that is never stopped goes on recording, in bounded memory (about 35 MB); events beyond that are counted, and the

@@ -157,12 +157,16 @@ void bti_trace_add(const bti_trace_event *event) {
     if (!slot && bti_trace_on()) atomic_fetch_add_explicit(&dropped, 1, memory_order_relaxed);
 }
 
-static void note(bti_trace_event event, const char *name) {
+static void describe(bti_trace_event *event, const char *name) {
     bti_place place = bti_call_place();
-    event.file = place.site.file;
-    event.line = place.site.line;
-    event.operations[0] = place.name;
-    snprintf(event.name, sizeof event.name, "%s", name);
+    event->file = place.site.file;
+    event->line = place.site.line;
+    event->operations[0] = place.name;
+    snprintf(event->name, sizeof event->name, "%s", name);
+}
+
+static void note(bti_trace_event event, const char *name) {
+    describe(&event, name);
     bti_trace_add(&event);
 }
 
@@ -176,15 +180,19 @@ void bti_trace_span(bti_trace_kind kind, const char *name, uint64_t start_ns, ui
          name);
 }
 
+void bti_trace_describe_copy(bti_trace_event *event, int from, int to, uint64_t bytes) {
+    event->kind = BTI_TRACE_COPY;
+    event->device = (int16_t)from;
+    event->to = (int16_t)to;
+    event->written_bytes = bytes;
+    describe(event, "copy");
+}
+
 void bti_trace_copy(uint64_t start_ns, uint64_t end_ns, int from, int to, uint64_t bytes) {
+    bti_trace_event event = {.start_ns = start_ns, .end_ns = end_ns};
     if (!start_ns) return;
-    note((bti_trace_event){.kind = BTI_TRACE_COPY,
-                           .device = (int16_t)from,
-                           .to = (int16_t)to,
-                           .start_ns = start_ns,
-                           .end_ns = end_ns,
-                           .written_bytes = bytes},
-         "copy");
+    bti_trace_describe_copy(&event, from, to, bytes);
+    bti_trace_add(&event);
 }
 
 void bti_trace_memory(int device, uint64_t in_use) {

@@ -1,6 +1,6 @@
 /* The recorder behind profiles and traces: what ran when, noted by whoever does it, kept per thread until somebody collects
  * it. Off, a note costs one relaxed atomic load. Times are the process's clock (base/clock.h), of the host: of a driver whose launches only
- * enqueue they are the times of launching, unless the device has a clock (complete_at of drivers/driver.h): then they are the device's. Plain numbers and
+ * enqueue they are the times of launching, unless it has marks (drivers/driver.h): then they are the device's. Plain numbers and
  * texts: exec/ and view/ know what they mean. */
 #ifndef BTI_BASE_TRACE_H
 #define BTI_BASE_TRACE_H
@@ -53,7 +53,8 @@ typedef struct bti_trace_event {
     uint64_t plan;   /* of a submission: equal for equal plans */
     int16_t device, to;
     uint8_t kind;
-    char name[51]; /* of the kernel, the library, ... */
+    bool on_device; /* the times are the device's: it ran beside all threads */
+    char name[50];  /* of the kernel, the library, ... */
 } bti_trace_event;
 
 /* --- noting: any thread; never fails, what finds no room is counted ------------------------------------------------- */
@@ -73,6 +74,8 @@ static inline void bti_trace_end(bti_trace_kind kind, const char *name, uint64_t
 }
 /* Bytes moved in that time, for the running public call; BTI_TRACE_HOST for the host. */
 void bti_trace_copy(uint64_t start_ns, uint64_t end_ns, int from, int to, uint64_t bytes);
+/* The same without its times, to be added later. */
+void bti_trace_describe_copy(bti_trace_event *event, int from, int to, uint64_t bytes);
 void bti_trace_memory(int device, uint64_t in_use);
 void bti_trace_zeros(int device, uint64_t bytes);
 /* A submission, from start_ns until now, of that plan. */

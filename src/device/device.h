@@ -89,24 +89,21 @@ bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, si
 /* A copy between two devices through a buffer of the host, in chunks. */
 bt_status bti_device_copy_over_host(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from,
                                     size_t bytes);
-/* The start and the end of what is launched on the device in between, for base/trace.h: the host's time, or of a device with a clock the device's. begin: 0 while
- * nothing is recorded. */
-uint64_t bti_device_trace_begin_(int id);
-static inline uint64_t bti_device_trace_begin(int id) { return bti_trace_on() ? bti_device_trace_begin_(id) : 0; }
-uint64_t bti_device_trace_end(int id);
 bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);
 /* What is launched on it later comes after this event of it: by the device itself, or because the call waits. */
 bt_status bti_device_follow(int id, bti_event event);
-/* Whether copies from one to the other run beside what both launch; and such a copy: send of drivers/driver.h. It is counted, and noted in a trace. */
+/* Whether copies from one to the other run beside what both launch; and such a copy: send of drivers/driver.h. It is counted, and noted in a trace: now, or
+ * in `timings` (timings.h). */
+struct bti_timings;
 bool bti_device_sends(int to_id, int from_id);
 bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
-                          size_t bytes, bti_work_end *end);
+                          size_t bytes, bti_work_end *end, struct bti_timings *timings);
 /* Launches recorded once and run again, as in drivers/driver.h; for devices that can. */
 bool bti_device_records(int id);
 bt_status bti_device_graph_begin(int id);
 bt_status bti_device_graph_end(int id, void **graph);
-bt_status bti_device_graph_run(int id, void *graph, bool *stale);
+bt_status bti_device_graph_run(int id, void *graph, bti_mark *marks, bool *stale);
 void bti_device_graph_free(int id, void *graph); /* NULL is fine */
 /* all_reduce of drivers/driver.h: first whether it can be had (UNIMPLEMENTED says why not: devices of several drivers, say),
  * then the reduction itself. */

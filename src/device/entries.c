@@ -9,6 +9,7 @@
 #include "device/pool.h"
 #include "device/program.h"
 #include "device/registry.h"
+#include "device/timings.h"
 
 #define CHUNK_BYTES ((size_t)4 << 20) /* of copies over the host */
 
@@ -95,24 +96,6 @@ void bti_device_shutdown(void) {
     bti_registry_forget();
 }
 
-/* --- times of what is launched ------------------------------------------------------------------------------------- */
-
-static uint64_t complete_at(int id) {
-    const bt_device *device = bti_registry_at(id);
-    bool tells = device && device->driver->complete_at && atomic_load_explicit(&device->opened, memory_order_acquire);
-    return tells ? device->driver->complete_at(device->state) + 1 : 0; /* as bti_trace_now */
-}
-
-uint64_t bti_device_trace_begin_(int id) {
-    uint64_t now = bti_trace_begin(), free = now ? complete_at(id) : 0;
-    return now > free ? now : free;
-}
-
-uint64_t bti_device_trace_end(int id) {
-    uint64_t end = complete_at(id);
-    return end ? end : bti_trace_now();
-}
-
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t bytes) {
@@ -161,9 +144,18 @@ bt_status bti_device_copy_over_host(bt_device *to_device, uint64_t to, bt_device
     return status;
 }
 
+/* In the order of its launches. */
+static bt_status copy_within(bt_device *device, uint64_t to, uint64_t from, size_t bytes) {
+    bti_timing_start start = bti_timing_begin(device->id);
+    bti_trace_event event = {0};
+    bt_status status = device->driver->copy(device->state, to, from, bytes);
+    if (start.ns) bti_trace_describe_copy(&event, device->id, device->id, bytes);
+    bti_timing_end(device->id, &start, &event);
+    return status;
+}
+
 static bt_status copy_between(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from, size_t bytes) {
     const bti_driver *target = to_device->driver, *source = from_device->driver;
-    if (to_device == from_device) return target->copy(to_device->state, to, from, bytes);
     if (target == source && target->peer_copy)
         return target->peer_copy(to_device->state, to, from_device->state, from, bytes);
     if (source->host_memory) return target->upload(to_device->state, to, (const void *)(uintptr_t)from, bytes);
@@ -171,15 +163,21 @@ static bt_status copy_between(bt_device *to_device, uint64_t to, bt_device *from
     return bti_device_copy_over_host(to_device, to, from_device, from, bytes);
 }
 
+/* The host waits for the end. */
+static bt_status copy_and_note(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from, size_t bytes) {
+    uint64_t start = bti_trace_begin();
+    BTI_TRY(copy_between(to_device, to, from_device, from, bytes));
+    bti_trace_copy(start, bti_trace_now(), from_device->id, to_device->id, bytes);
+    return BT_OK;
+}
+
 bt_status bti_device_copy(int to_id, uint64_t to, int from_id, uint64_t from, size_t bytes) {
     BTI_TRY(bti_device_open(to_id));
     BTI_TRY(bti_device_open(from_id));
     if (!bytes) return BT_OK;
-    bool within = to_id == from_id; /* in the order of its launches; else the host waits for the end */
-    uint64_t start = within ? bti_device_trace_begin(to_id) : bti_trace_begin();
-    BTI_TRY(copy_between(bti_registry_at(to_id), to, bti_registry_at(from_id), from, bytes));
+    bt_device *target = bti_registry_at(to_id), *source = bti_registry_at(from_id);
+    BTI_TRY(target == source ? copy_within(target, to, from, bytes) : copy_and_note(target, to, source, from, bytes));
     bti_device_count_copy(from_id, to_id, bytes);
-    bti_trace_copy(start, within ? bti_device_trace_end(to_id) : bti_trace_now(), from_id, to_id, bytes);
     return BT_OK;
 }
 
@@ -189,16 +187,15 @@ bool bti_device_sends(int to_id, int from_id) {
 }
 
 bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
-                          size_t bytes, bti_work_end *end) {
+                          size_t bytes, bti_work_end *end, bti_timings *timings) {
     BTI_TRY(bti_device_open(to_id));
     BTI_TRY(bti_device_open(from_id));
     const bt_device *target = bti_registry_at(to_id), *source = bti_registry_at(from_id);
-    uint64_t start = bti_trace_begin();
+    bti_trace_event event = {.start_ns = bti_trace_begin()};
     BTI_TRY(target->driver->send(target->state, to, idle, source->state, from, made, bytes, end));
     bti_device_count_copy(from_id, to_id, bytes);
-    bool told = end->begin_ns; /* else the trace has what the call took */
-    bti_trace_copy(told && start ? end->begin_ns + 1 : start, told ? end->end_ns + 1 : bti_trace_now(), from_id, to_id,
-                   bytes);
+    if (event.start_ns) bti_trace_describe_copy(&event, from_id, to_id, bytes);
+    bti_timing_of_end(to_id, end, &event, timings);
     return BT_OK;
 }
 
@@ -249,8 +246,8 @@ bt_status bti_device_graph_end(int id, void **graph) {
     return bti_registry_at(id)->driver->graph_end(bti_registry_at(id)->state, graph);
 }
 
-bt_status bti_device_graph_run(int id, void *graph, bool *stale) {
-    return bti_registry_at(id)->driver->graph_run(bti_registry_at(id)->state, graph, stale);
+bt_status bti_device_graph_run(int id, void *graph, bti_mark *marks, bool *stale) {
+    return bti_registry_at(id)->driver->graph_run(bti_registry_at(id)->state, graph, marks, stale);
 }
 
 void bti_device_graph_free(int id, void *graph) {

@@ -33,6 +33,10 @@ struct bt_device {
     bool late_recorded;  /* the next one is an event, after everything that was launched before the device was late */
     bti_event late_after;
     struct bti_held *held, *came; /* came: the work is complete, and release was not called yet */
+
+    struct bti_timings *timings; /* by the thread that launches; or NULL */
+    bool clock_known;            /* under timings.c's lock: */
+    uint64_t clock_ahead_ns;     /* of the process's clock before that of the driver's marks */
 };
 
 /* Bit k: kind k. */

@@ -14,7 +14,7 @@
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
  * a size of 0, and replaces optional entries that are NULL. Unless an entry says otherwise:
  * - Any thread may call it. Several threads may be inside for different devices. For one device, launch, launch_kernel, copy,
- *   fill, record, follow and graph_* are called by one thread at a time, in the order of the device's queue.
+ *   fill, record, follow, mark and graph_* are called by one thread at a time, in the order of the device's queue.
  * - The result is a bt_status; the detail of a failure is in the thread's error record (bti_fail). */
 #ifndef BTI_DRIVERS_DRIVER_H
 #define BTI_DRIVERS_DRIVER_H
@@ -54,10 +54,17 @@ typedef struct bti_event {
     uint64_t value; /* defined by the driver */
 } bti_event;
 
+/* A point of a device's work, of which a trace wants the time. */
+typedef struct bti_mark {
+    uint64_t value; /* defined by the driver */
+} bti_mark;
+
 /* Of work that runs beside the launches of a device. */
 typedef struct bti_work_end {
     bti_event event;
     uint64_t begin_ns, end_ns; /* of devices in virtual time; else 0 */
+    bool marked;               /* by drivers with marks, while a trace is recorded: */
+    bti_mark begin, end;       /* of the device of `event` */
 } bti_work_end;
 
 /* What is reduced over devices in one go. */
@@ -186,13 +193,21 @@ typedef struct bti_driver {
                       bti_event made, size_t bytes, bti_work_end *end);
     bt_status (*follow)(void *device, bti_event event);
 
+    /* (optional, both or none; with graph_* required) When work begins and ends on the device, for traces.
+     * mark: a point between two launches: with `begins` when the next one begins, else when the last one has ended. It does not wait. In a recording
+     *     it is a point of each run of the graph, and *mark is not set.
+     * read_mark: the time of a point that the device has passed, and the mark is the driver's again; 0 if it is unknown. In ns of a clock of the device's, whose origin
+     *     may be anywhere; of devices that are not `async`, or in virtual time, of the process's clock (base/clock.h). It does not wait. Any thread. */
+    bt_status (*mark)(void *device, bool begins, bti_mark *mark);
+    uint64_t (*read_mark)(void *device, bti_mark mark);
+
     /* (optional, all or none) Launches that are recorded once and replayed by one call. From begin to end, what the calling thread
-     * launches, fills and copies within the device is recorded and does not run.
+     * launches, fills, copies within the device and marks is recorded and does not run.
      * graph_end: sets *graph to NULL if something could not be recorded; nothing ran then. Called after a failure too.
-     * graph_run: runs all recorded launches with the addresses of the recording. *stale: nothing ran, record again. */
+     * graph_run: runs all recorded launches with the addresses of the recording. marks: set to those of this run, in the order of the recording; not if it fails or is stale. *stale: nothing ran, record again. */
     bt_status (*graph_begin)(void *device);
     bt_status (*graph_end)(void *device, void **graph);
-    bt_status (*graph_run)(void *device, void *graph, bool *stale);
+    bt_status (*graph_run)(void *device, void *graph, bti_mark *marks, bool *stale);
     void (*graph_free)(void *device, void *graph);
 
     /* (optional) Reduces arrays over all devices, each device by device: all get the same bits. On devices[i] it begins when after[i] is complete, an event of its

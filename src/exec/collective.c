@@ -92,7 +92,9 @@ static void start(const part *p) {
     }
     p->collective->started = true;
     for (int m = 0; m < p->plan->group; m++) p->members[m].end = ends[m];
-    bti_trace_collective(begun, &p->run->prepared->plan, p->step, ends, &ready->asked, p->run->places[p->plan->step]);
+    if (begun || ends[0].marked)
+        bti_trace_collective(begun, &p->run->prepared->plan, p->step, p->members, &ready->asked,
+                             p->run->places[p->plan->step]);
 }
 
 static void arrive(const part *p) {
@@ -140,6 +142,7 @@ static void find_verdict(const part *p) {
         bool gave_up;
         bt_status status = wait_for_end(p, m, &gave_up);
         if (status != BT_OK) fail_by_last(p, status);
+        bti_timings_note(p->devices[m].device, &p->members[m].timings, p->run->traced, status == BT_OK);
     }
 }
 

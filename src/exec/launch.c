@@ -96,11 +96,11 @@ static void run_step(bti_run *run, size_t s) {
     if (inputs_failed(run, step) || device_is_late(run, step)) return;
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(run->places[s]);
-    uint64_t start = bti_device_trace_begin(step->device);
+    bti_timing_start start = bti_trace_step_begin(step);
     bt_status status = bti_flag_bool(BTI_FLAG_memory_fill) ? fill_outputs(run, s) : BT_OK;
     if (status == BT_OK)
         status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : bti_launch_step(run, s);
-    bti_trace_step(start, &run->prepared->plan, step, &ready->asked, run->places[s]);
+    bti_trace_step_end(&start, &run->prepared->plan, step, &ready->asked, run->places[s]);
     bti_call_set_place(waiting);
     bti_call_end(depth);
     if (status == BT_OK) return;
@@ -124,10 +124,15 @@ static void fail_steps(const bti_run_task *task, bt_status status, bool late) {
 
 /* Waits for the task in flight. What was launched with an input that failed meanwhile fails too. */
 static void wait_and_check(bti_run_task *task) {
-    if (task->failed) return;
+    if (task->failed) {
+        bti_timings_note(task->plan->device, &task->timings, task->run->traced, false);
+        return;
+    }
     const bti_place *first = &task->run->places[task->plan->first];
     bt_status status =
         bti_device_wait_since(task->plan->device, task->entry.event, task->entry.since_ns, first, &task->unfinished);
+    if (task->timings.items.count)
+        bti_timings_note(task->plan->device, &task->timings, task->run->traced, status == BT_OK);
     if (status != BT_OK) fail_steps(task, status, task->unfinished);
     for (size_t s = task->plan->first; s < task->plan->last && status == BT_OK; s++)
         inputs_failed(task->run, &task->run->prepared->plan.steps.items[s]);
@@ -181,21 +186,68 @@ static uint64_t addresses_of(const bti_run_task *task) {
     return hash;
 }
 
+/* Launches all its steps for a recording. */
 static bt_status launch_steps(void *launched) {
     const bti_run_task *task = launched;
     for (size_t s = task->plan->first; s < task->plan->last; s++) BTI_TRY(bti_launch_step(task->run, s));
     return BT_OK;
 }
 
-/* Launches all its steps as a recorded graph. False: nothing was launched, and its steps are to be run one by one. */
-static bool launch_recorded(bti_run_task *task, bt_status *status) {
+/* The same, and notes what it launches by step. */
+static bt_status launch_steps_timed(void *launched, bti_timings *timings) {
+    const bti_run_task *task = launched;
+    bti_run *run = task->run;
+    for (size_t s = task->plan->first; s < task->plan->last; s++) {
+        const bti_step *step = &run->prepared->plan.steps.items[s];
+        size_t first = timings->items.count;
+        bti_timing_start start = bti_trace_step_begin(step);
+        bt_status status = bti_launch_step(run, s);
+        bti_trace_step_end(&start, &run->prepared->plan, step, &run->prepared->steps[s].asked, run->places[s]);
+        if (status != BT_OK) return status;
+        for (size_t i = first; i < timings->items.count; i++) timings->items.items[i].step = s;
+    }
+    return BT_OK;
+}
+
+/* Places belong to the run; those of what a region launches are the region's. */
+static void set_places(bti_run_task *task) {
     const bti_plan *plan = &task->run->prepared->plan;
-    if (!task->plan->recordings || bti_trace_on() || !bti_flag_bool(BTI_FLAG_graphs)) return false;
+    for (size_t i = 0; i < task->timings.items.count; i++) {
+        bti_timing *timing = &task->timings.items.items[i];
+        if (plan->steps.items[timing->step].kind == BTI_STEP_CONTROL) continue;
+        timing->event.file = task->run->places[timing->step].site.file;
+        timing->event.line = task->run->places[timing->step].site.line;
+    }
+}
+
+/* Launches all its steps as a recorded graph. False: nothing was launched, and its steps are to be run one by one. */
+static bool launch_recorded(bti_run_task *task, bool traced, bt_status *status) {
+    const bti_plan *plan = &task->run->prepared->plan;
+    if (!task->plan->recordings || !bti_flag_bool(BTI_FLAG_graphs)) return false;
     if (bti_flag_bool(BTI_FLAG_memory_fill)) return false;
     for (size_t s = task->plan->first; s < task->plan->last; s++)
         for (int i = 0; i < plan->steps.items[s].input_count; i++)
             if (bti_run_error(task->run, bti_plan_operand(plan, &plan->steps.items[s], i)->storage)) return false;
-    return bti_recordings_run(task->plan->recordings, addresses_of(task), launch_steps, task, status);
+    const bti_recorded_launch launch = {launch_steps, launch_steps_timed, task};
+    bti_timings *timings = traced ? &task->timings : NULL;
+    if (!bti_recordings_run(task->plan->recordings, addresses_of(task), &launch, timings, status)) return false;
+    set_places(task);
+    return true;
+}
+
+/* Launches them, or its recording. While a trace is recorded their times are noted when they are complete, or right after the launch where they are known then. */
+static bt_status launch_task(bti_run_task *task) {
+    int device = task->plan->device;
+    bt_status status = BT_OK;
+    bool traced = bti_trace_on() && bti_device_marks(device);
+    if (traced) bti_device_time_into(device, &task->timings);
+    if (!launch_recorded(task, traced, &status))
+        for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task->run, s);
+    if (!traced) return status;
+    bti_device_time_into(device, NULL);
+    if (!bti_device_is_async(device) || bti_device_has_clock(device))
+        bti_timings_note(device, &task->timings, task->run->traced, status == BT_OK);
+    return status;
 }
 
 /* Runs or launches its steps; whether they are complete. Work of an asynchronous device, launched just now, is not. */
@@ -204,8 +256,7 @@ static bool run_steps(bti_run_task *task, bool may_complete) {
     bool late = bti_device_is_late(device); /* then nothing is launched */
     bt_status status = late ? bti_device_check_late(device) : BT_OK;
     late = status != BT_OK;
-    if (!late && !launch_recorded(task, &status))
-        for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task->run, s);
+    if (!late) status = launch_task(task);
     if (status == BT_OK) status = bti_device_record(device, &task->entry.event);
     task->failed = status != BT_OK;
     task->entry.has_event = !task->failed;

@@ -44,13 +44,11 @@ static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_s
     for (int axis = 0; axis < worked_on->rank; axis++) event->elements *= (uint64_t)worked_on->shape[axis];
 }
 
-void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked,
-                     bti_place place) {
+void bti_trace_step_(const bti_timing_start *start, const bti_plan *plan, const bti_step *step,
+                     const bti_trace_asked *asked, bti_place place) {
     bti_trace_event event = {.kind = BTI_TRACE_KERNEL,
                              .device = (int16_t)step->device,
                              .to = (int16_t)step->device,
-                             .start_ns = start,
-                             .end_ns = bti_device_trace_end(step->device),
                              .file = place.site.file,
                              .line = place.site.line};
     memcpy(event.operations, asked->operations, sizeof event.operations);
@@ -60,25 +58,24 @@ void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step,
         count_kernel(&event, plan, step);
     else
         count_work(&event, plan, step);
-    bti_trace_add(&event);
+    bti_timing_end(step->device, start, &event);
 }
 
-void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_work_end *ends,
+void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, bti_run_member *members,
                           const bti_trace_asked *asked, bti_place place) {
-    for (int m = 0; m < step->group && start; m++) {
+    for (int m = 0; m < step->group; m++) {
         int16_t device = (int16_t)bti_plan_device(plan, step, m);
         bti_trace_event event = {.kind = BTI_TRACE_COLLECTIVE,
                                  .device = device,
                                  .to = device,
-                                 .start_ns = ends[m].begin_ns ? ends[m].begin_ns : start,
-                                 .end_ns = ends[m].begin_ns ? ends[m].end_ns : bti_trace_now(),
+                                 .start_ns = start,
                                  .file = place.site.file,
                                  .line = place.site.line};
         memcpy(event.operations, asked->operations, sizeof event.operations);
         bti_step_name(event.name, sizeof event.name, plan, step);
         for (int i = m; i < step->input_count; i += step->group)
             event.written_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
-        bti_trace_add(&event);
+        bti_timing_of_end(device, &members[m].end, &event, &members[m].timings);
     }
 }
 
@@ -263,9 +260,10 @@ static bt_status launch_region(const region_run *region) {
     for (size_t s = 0; s < region->plan->steps.count; s++) {
         const bti_trace_asked *asked = &region->run->prepared->steps[s].asked;
         bti_place outer = bti_call_set_place(asked->place);
-        uint64_t start = bti_device_trace_begin(region->device);
+        const bti_step *step = &region->plan->steps.items[s];
+        bti_timing_start start = bti_trace_step_begin(step);
         bt_status status = bti_launch_step(region->run, s);
-        bti_trace_step(start, region->plan, &region->plan->steps.items[s], asked, asked->place);
+        bti_trace_step_end(&start, region->plan, step, asked, asked->place);
         bti_call_set_place(outer);
         if (status != BT_OK) return status;
     }

@@ -14,17 +14,20 @@ bti_error *bti_run_box_error(const bti_run *run, const bti_step *step, int box);
 /* Where a value is in this run; of an index the number that it begins with. */
 uint64_t bti_run_address(const bti_run *run, const bti_value *value);
 
-void bti_trace_step_(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_trace_asked *asked,
-                     bti_place place);
-/* A kernel or a primitive ran from `start` (of bti_trace_begin; 0: nothing is recorded) until now. Elements read several times
- * (stride 0) count once. Copies are noted where they are made, the steps of regions one by one. */
-static inline void bti_trace_step(uint64_t start, const bti_plan *plan, const bti_step *step,
-                                  const bti_trace_asked *asked, bti_place place) {
-    if (start && step->kind != BTI_STEP_COPY && step->kind != BTI_STEP_CONTROL)
-        bti_trace_step_(start, plan, step, asked, place);
+/* Around the launch of a step. Copies are noted where they are made, the steps of regions one by one. */
+static inline bti_timing_start bti_trace_step_begin(const bti_step *step) {
+    bool apart = !bti_trace_on() || step->kind == BTI_STEP_COPY || step->kind == BTI_STEP_CONTROL;
+    return apart ? (bti_timing_start){0} : bti_timing_begin(step->device);
 }
-/* A collective began on its devices: from `start` until now, or when the ends tell by the devices' clock. */
-void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, const bti_work_end *ends,
+void bti_trace_step_(const bti_timing_start *start, const bti_plan *plan, const bti_step *step,
+                     const bti_trace_asked *asked, bti_place place);
+/* Elements read several times (stride 0) count once. */
+static inline void bti_trace_step_end(const bti_timing_start *start, const bti_plan *plan, const bti_step *step,
+                                      const bti_trace_asked *asked, bti_place place) {
+    if (start->ns) bti_trace_step_(start, plan, step, asked, place);
+}
+/* A collective began on its devices after `start`; the ends tell when, or the members' timings will. */
+void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *step, bti_run_member *members,
                           const bti_trace_asked *asked, bti_place place);
 
 #endif

@@ -16,8 +16,8 @@ static bti_trace_event note(const bti_plan *plan, const bti_step *step) {
     bti_trace_log log;
     bti_trace_asked asked = bti_trace_asked_of(plan, step);
     bti_trace_start();
-    bti_trace_step(0, plan, step, &asked, asked.place);
-    bti_trace_step(bti_trace_begin(), plan, step, &asked, asked.place);
+    bti_trace_step_end(&(bti_timing_start){0}, plan, step, &asked, asked.place);
+    bti_trace_step_end(&(bti_timing_start){.ns = bti_trace_begin()}, plan, step, &asked, asked.place);
     assert_true(bti_trace_collect(0, &log));
     assert_int_equal(log.events.count, 1);
     bti_trace_event event = log.events.items[0];

@@ -3,6 +3,7 @@
 #define BTI_EXEC_READY_H
 
 #include "device/late.h"
+#include "device/timings.h"
 #include "exec/exec.h"
 #include "exec/queue.h"
 #include "base/lock.h"
@@ -101,6 +102,7 @@ typedef struct bti_run_task {
     bool failed;     /* its entry has no event, all its steps have failed */
     bool unfinished; /* a device is late: the work may go on */
     bti_held held;
+    bti_timings timings; /* of what it launched; empty when it is settled */
 } bti_run_task;
 
 typedef enum bti_reduction_verdict {
@@ -117,13 +119,15 @@ typedef struct bti_run_collective {
 typedef struct bti_run_member {
     bti_event arrived;
     bti_work_end end;
-    uint64_t number; /* of its arrival, on the device's queue */
+    bti_timings timings; /* of its part, until it is judged */
+    uint64_t number;     /* of its arrival, on the device's queue */
 } bti_run_member;
 
 typedef struct bti_run_send {
     bool started; /* it runs, or has: `end` can be waited for */
     bool gave_up; /* the device that gets it is late; the copy may go on */
     bti_work_end end;
+    bti_timings timings;        /* of the copy, until it is settled */
     uint64_t number;            /* of the task that sends, on its queue */
     _Atomic(bti_error *) error; /* why the copy failed */
 } bti_run_send;

@@ -3,16 +3,21 @@
 #ifndef BTI_EXEC_RECORDINGS_H
 #define BTI_EXEC_RECORDINGS_H
 
-#include <berth/status.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "device/timings.h"
 
 struct bti_recordings *bti_recordings_new(int device);       /* NULL when memory is short */
 void bti_recordings_free(struct bti_recordings *recordings); /* NULL is fine */
-/* Launches what `launch(context)` launches, from a recording or recording it first; false: nothing was launched, and the caller does it
- * itself. `addresses`: a hash of all addresses that it uses. A failure is in *status. */
-bool bti_recordings_run(struct bti_recordings *recordings, uint64_t addresses, bt_status (*launch)(void *context),
-                        void *context, bt_status *status);
+/* What is recorded. `timed` launches the same, and what bti_timing_end notes is in `timings`, which it may add to. */
+typedef struct bti_recorded_launch {
+    bt_status (*launch)(void *context);
+    bt_status (*timed)(void *context, bti_timings *timings);
+    void *context;
+} bti_recorded_launch;
+/* Launches it from a recording or recording it first; false: nothing was launched, and the caller does it
+ * itself. `addresses`: a hash of all addresses that it uses. timings: NULL, or gets what was launched, with marks of this time; recordings with marks are apart from those
+ * without. A failure is in *status. */
+bool bti_recordings_run(struct bti_recordings *recordings, uint64_t addresses, const bti_recorded_launch *launch,
+                        bti_timings *timings, bt_status *status);
 /* For tests: how often recordings were launched so far, and made. */
 void bti_recordings_count(uint64_t *launched, uint64_t *recorded);
 

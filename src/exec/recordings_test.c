@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,15 +34,33 @@ static bt_function *step(bt_shared *w) {
     return bt_function_new(&x, 1, &y, 1, &update, 1);
 }
 
-static void run(const char *flags, bool expect_graphs) {
+enum { CALLS = 40 };
+
+/* The kernels of a profile, by its table: how often each ran. */
+static void expect_kernels(bt_profile *profile) {
+    char *text = NULL;
+    OK(bt_profile_stop(profile, NULL, &text));
+    static const char *const names[] = {"mul", "add"};
+    for (int i = 0; i < 2; i++) { /* two of each in the step */
+        char row[64];
+        int calls = 0;
+        snprintf(row, sizeof row, "\n  %s ", names[i]);
+        for (const char *at = text; (at = strstr(at, row)); at++) calls += atoi(at + strlen(row));
+        if (calls != 2 * CALLS) fail_msg("%d of %s in %s", calls, names[i], text);
+    }
+    bt_free(text);
+}
+
+static void run(const char *flags, bool expect_graphs, bool traced) {
     uint64_t launched, recorded;
     begin(flags);
+    bt_profile *profile = traced ? bt_profile_start() : NULL;
     count(&launched, &recorded);
     BT_SCOPE {
         bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 4), NULL);
         bt_function *f = step(w);
         float total[4] = {0}, got[4];
-        for (int call = 0; call < 40; call++)
+        for (int call = 0; call < CALLS; call++)
             BT_SCOPE {
                 float values[4];
                 for (int i = 0; i < 4; i++) values[i] = (float)(call * 4 + i);
@@ -55,6 +74,7 @@ static void run(const char *flags, bool expect_graphs) {
         OK(bt_read(bt_value(w), got, sizeof got));
         assert_memory_equal(got, total, sizeof got);
     }
+    if (traced) expect_kernels(profile);
     count(&launched, &recorded);
     if (!expect_graphs) {
         assert_int_equal(launched + recorded, 0);
@@ -66,9 +86,12 @@ static void run(const char *flags, bool expect_graphs) {
 
 static void calls_are_launched_in_one_go(void **state) {
     (void)state;
-    run("devices=sim:gpu,fuse=off", true);
-    run("devices=sim:gpu,fuse=off,graphs=off", false);
-    run("fuse=off", false); /* the CPU has none */
+    for (int traced = 0; traced < 2; traced++) {
+        run("devices=sim:gpu,fuse=off", true, traced);
+        run("devices=sim:h200*1,fuse=off", true, traced);
+        run("devices=sim:gpu,fuse=off,graphs=off", false, traced);
+        run("fuse=off", false, traced); /* the CPU has none */
+    }
 }
 
 /* The arguments move about in memory: what was recorded for one place is not launched for another. */
@@ -121,11 +144,11 @@ static void failures_are_told(void **state) {
     }
 }
 
-static void any_allocation_may_fail(void **state) {
-    (void)state;
+static void fail_any(bool traced) {
     bool failed = true;
     for (uint64_t nth = 1; failed; nth++) {
         begin("devices=sim:gpu,fuse=off");
+        bt_profile *profile = traced ? bt_profile_start() : NULL;
         BT_SCOPE {
             bt_array *x = bt_input(BT_F32, 4), *y = bt_add(bt_mul(bt_mul(x, x), bt_num(3)), x),
                      *given = bt_ones(BT_F32, 4);
@@ -144,7 +167,14 @@ static void any_allocation_may_fail(void **state) {
             assert_true(status == BT_OK ? got[0] == 4 : status == BT_RESOURCE_EXHAUSTED);
             bt_error_clear();
         }
+        if (traced) OK(bt_profile_stop(profile, NULL, NULL));
     }
+}
+
+static void any_allocation_may_fail(void **state) {
+    (void)state;
+    fail_any(false);
+    fail_any(true);
 }
 
 int main(void) {

@@ -66,7 +66,8 @@ static bt_status start_copy(const transfer *t) {
     BTI_TRY(bti_device_record(t->plan->from, &made));
     BTI_TRY(wait_for_both(t, made, busy ? &idle : NULL));
     return bti_device_send(t->plan->to, bti_run_address(t->run, t->to), busy ? &idle : NULL, t->plan->from,
-                           bti_run_address(t->run, t->from), made, (size_t)arrived->bytes, &t->send->end);
+                           bti_run_address(t->run, t->from), made, (size_t)arrived->bytes, &t->send->end,
+                           &t->send->timings);
 }
 
 static void start_sending(const transfer *t) {
@@ -82,6 +83,7 @@ static void end_sending(const transfer *t) {
     t->send->gave_up = false;
     bt_status status =
         started ? bti_device_wait_since(t->plan->to, t->send->end.event, t->since_ns, NULL, &t->send->gave_up) : BT_OK;
+    bti_timings_note(t->plan->to, &t->send->timings, t->run->traced, status == BT_OK);
     if (status != BT_OK) fail_by_last(t, status);
     check_input(t);
 }

@@ -278,7 +278,8 @@ static uint64_t time_in_waits(const bti_trace_log *log) {
         if (wait->kind != BTI_TRACE_WAIT) continue;
         for (size_t i = w + 1; i < log->events.count && log->events.items[i].start_ns < wait->end_ns; i++) {
             const bti_trace_event *event = &log->events.items[i];
-            if (event->thread == wait->thread && (event->kind == BTI_TRACE_KERNEL || event->kind == BTI_TRACE_COPY))
+            if (event->thread == wait->thread && !event->on_device &&
+                (event->kind == BTI_TRACE_KERNEL || event->kind == BTI_TRACE_COPY))
                 ns += event->end_ns - event->start_ns;
         }
     }

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/lock.h"
+#include "base/trace.h"
 #include "drivers/cuda/device.h"
 
 #define SETS 8
@@ -132,17 +133,44 @@ static bt_status enqueue(const device_set *s, const bti_reduction *what, int typ
     return BT_OK;
 }
 
-static bt_status reduce(const device_set *s, const bti_reduction *what, int type, int operation, const bti_event *after,
-                        bti_work_end *ends) {
-    BTI_TRY(follow(s->devices, s->count, after));
-    BTI_TRY(enqueue(s, what, type, operation));
+/* Around what is enqueued in between, on the streams of reductions. */
+static void mark_begins(const device_set *s, bti_work_end *ends) {
     for (int i = 0; i < s->count; i++) {
         ends[i] = (bti_work_end){0};
+        if (!bti_trace_on() || bti_cuda_enter(s->devices[i]) != BT_OK) continue;
+        bti_cuda_mark_begin(s->devices[i], s->devices[i]->reduce, &ends[i]);
+        (void)bti_cuda_leave(BT_OK);
+    }
+}
+
+static bt_status mark_ends(const device_set *s, bti_work_end *ends) {
+    for (int i = 0; i < s->count; i++) {
+        if (!ends[i].marked) continue;
+        BTI_TRY(bti_cuda_enter(s->devices[i]));
+        bti_cuda_mark_end(s->devices[i], s->devices[i]->reduce, &ends[i]);
+        (void)bti_cuda_leave(BT_OK);
+    }
+    return BT_OK;
+}
+
+static bt_status record_ends(const device_set *s, bti_work_end *ends) {
+    for (int i = 0; i < s->count; i++) {
         BTI_TRY(bti_cuda_enter(s->devices[i]));
         BTI_TRY(bti_cuda_leave(bti_cuda_record(s->devices[i], s->devices[i]->reduce, &s->devices[i]->reduced,
                                                BTI_CUDA_REDUCTION, &ends[i].event)));
     }
     return BT_OK;
+}
+
+static bt_status reduce(const device_set *s, const bti_reduction *what, int type, int operation, const bti_event *after,
+                        bti_work_end *ends) {
+    BTI_TRY(follow(s->devices, s->count, after));
+    mark_begins(s, ends);
+    bt_status status = enqueue(s, what, type, operation);
+    if (status == BT_OK) status = mark_ends(s, ends);
+    if (status == BT_OK) status = record_ends(s, ends);
+    for (int i = 0; i < s->count && status != BT_OK; i++) bti_cuda_drop_marks(s->devices[i], &ends[i]);
+    return status;
 }
 
 bt_status bti_cuda_all_reduce(void *const *opened, int count, const bti_reduction *what, const bti_event *after,

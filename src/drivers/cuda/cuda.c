@@ -92,6 +92,7 @@ static const struct {
 } device_locks[] = {{offsetof(bti_cuda_device, up.lock), BTI_LOCK_cuda_transfer},
                     {offsetof(bti_cuda_device, down.lock), BTI_LOCK_cuda_transfer},
                     {offsetof(bti_cuda_device, event_lock), BTI_LOCK_cuda_events},
+                    {offsetof(bti_cuda_device, mark_lock), BTI_LOCK_cuda_marks},
                     {offsetof(bti_cuda_device, peer_lock), BTI_LOCK_cuda_peers},
                     {offsetof(bti_cuda_device, lost_lock), BTI_LOCK_cuda_lost},
                     {offsetof(bti_cuda_device, retired_lock), BTI_LOCK_cuda_retired},
@@ -118,6 +119,7 @@ static void cuda_close(void *opened) {
     bti_cuda_free_retired(device, true);
     bti_cuda_products_free(device);
     bti_cuda_words_free(device);
+    bti_cuda_marks_free(device);
     if (current && !atomic_load(&device->lost)) destroy_streams(device);
     if (current) (void)bti_cuda_leave(BT_OK);
     if (device->context) (void)bti_cu.cuDevicePrimaryCtxRelease(device->device);
@@ -289,6 +291,8 @@ const bti_driver bti_driver_cuda = {
     .describe = cuda_describe,
     .send = bti_cuda_send,
     .follow = cuda_follow,
+    .mark = bti_cuda_mark,
+    .read_mark = bti_cuda_read_mark,
     .graph_begin = bti_cuda_graph_begin,
     .graph_end = bti_cuda_graph_end,
     .graph_run = bti_cuda_graph_run,

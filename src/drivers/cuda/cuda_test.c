@@ -158,7 +158,7 @@ static void graphs_run_again(void **state) {
     fill_floats(values, 64, 1);
     OK(bti_driver_cuda.upload(b, address, values, sizeof values));
     for (int i = 0; i < 4; i++) {
-        OK(bti_driver_cuda.graph_run(b, graph, &stale));
+        OK(bti_driver_cuda.graph_run(b, graph, NULL, &stale));
         assert_false(stale);
     }
     finish(b);
@@ -166,20 +166,118 @@ static void graphs_run_again(void **state) {
     check_floats(values, 64, 21);
     assert_int_equal(count_of("graph 2"), 4);
     b->gpu.scratch_moves++;
-    OK(bti_driver_cuda.graph_run(b, graph, &stale));
+    OK(bti_driver_cuda.graph_run(b, graph, NULL, &stale));
     assert_true(stale);
     bti_driver_cuda.graph_free(b, graph);
     OK(bti_driver_cuda.graph_begin(b));
     OK(launch_add(b, &add, address, 64, 2, true));
     b->gpu.scratch_moves++; /* what is recorded already has the old address */
     OK(bti_driver_cuda.graph_end(b, &graph));
-    OK(bti_driver_cuda.graph_run(b, graph, &stale));
+    OK(bti_driver_cuda.graph_run(b, graph, NULL, &stale));
     assert_true(stale);
     bti_driver_cuda.graph_free(b, graph);
     OK(bti_driver_cuda.graph_begin(b));
     OK(launch_add(b, &more, address, 64, 2, false)); /* its words would have to stay where they are */
     OK(bti_driver_cuda.graph_end(b, &graph));
     assert_null(graph);
+    bti_driver_cuda.free(b, address, sizeof values);
+    bti_cuda_module_release(b, module);
+    close_all(b, NULL);
+}
+
+/* --- marks -------------------------------------------------------------------------------------------------------- */
+
+#define WORK_NS 10000 /* of the fake card, for each launch */
+
+static uint64_t between(bti_cuda_device *device, bti_mark begin, bti_mark end) {
+    uint64_t begin_ns = bti_driver_cuda.read_mark(device, begin), end_ns = bti_driver_cuda.read_mark(device, end);
+    assert_true(begin_ns && end_ns);
+    return end_ns - begin_ns;
+}
+
+static void marks_tell_when_work_ran(void **state) {
+    (void)state;
+    uint64_t address;
+    bti_mark marks[6];
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, 4000, &address));
+    OK(bti_driver_cuda.mark(b, true, &marks[0]));
+    OK(bti_driver_cuda.fill(b, address, 0, 4000));
+    OK(bti_driver_cuda.mark(b, false, &marks[1]));
+    assert_int_equal(bti_driver_cuda.read_mark(b, marks[0]), 0); /* it was not passed yet */
+    OK(bti_driver_cuda.mark(b, true, &marks[0]));
+    for (int i = 0; i < 3; i++) OK(bti_driver_cuda.fill(b, address, 0, 4000));
+    OK(bti_driver_cuda.mark(b, false, &marks[2]));
+    finish(b);
+    uint64_t first = bti_driver_cuda.read_mark(b, marks[1]);
+    assert_int_equal(between(b, marks[0], marks[2]), 3 * WORK_NS);
+    for (int i = 0; i < 6; i++) OK(bti_driver_cuda.mark(b, true, &marks[i])); /* events are used again */
+    finish(b);
+    for (int i = 0; i < 6; i++) assert_int_equal(bti_driver_cuda.read_mark(b, marks[i]) - first, 3 * WORK_NS);
+    bti_driver_cuda.free(b, address, 4000);
+    close_all(b, NULL);
+}
+
+/* Times are counted from a reference that is renewed, so that they stay exact. */
+static void marks_are_exact_after_long(void **state) {
+    (void)state;
+    enum { LAUNCHES = 120000 };
+    uint64_t address, before = 0;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, 4000, &address));
+    for (int i = 0; i < LAUNCHES; i += 500) {
+        bti_mark mark;
+        for (int k = 0; k < 500; k++) OK(bti_driver_cuda.fill(b, address, 0, 4));
+        OK(bti_driver_cuda.mark(b, true, &mark));
+        finish(b);
+        uint64_t now = bti_driver_cuda.read_mark(b, mark);
+        if (before) assert_true(now - before > 500 * WORK_NS - 100 && now - before < 500 * WORK_NS + 100);
+        before = now;
+    }
+    bti_driver_cuda.free(b, address, 4000);
+    close_all(b, NULL);
+}
+
+/* Each run has marks of its own, also while the one before is in flight. */
+static void marks_of_recordings(void **state) {
+    (void)state;
+    enum { RUNS = 3 };
+    float values[64] = {0};
+    uint64_t address, ns[RUNS];
+    bti_mark marks[RUNS][4], unset = {77};
+    void *module, *graph;
+    bti_gpu_function add;
+    bool stale;
+    machine("{" TWO_CARDS "}", NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(build(b, add_text, &module));
+    OK(bti_cuda_find_function(b, module, "fake_add", &add));
+    OK(bti_driver_cuda.alloc(b, sizeof values, &address));
+    OK(bti_driver_cuda.upload(b, address, values, sizeof values));
+    OK(bti_driver_cuda.graph_begin(b));
+    for (int i = 1; i <= 2; i++) {
+        OK(bti_driver_cuda.mark(b, true, &unset));
+        for (int k = 0; k < i; k++) OK(launch_add(b, &add, address, 64, 2, true));
+        OK(bti_driver_cuda.mark(b, false, &unset));
+    }
+    OK(bti_driver_cuda.graph_end(b, &graph));
+    assert_int_equal(unset.value, 77);
+    for (int r = 0; r < RUNS; r++) {
+        OK(bti_driver_cuda.graph_run(b, graph, marks[r], &stale));
+        assert_false(stale);
+    }
+    bti_driver_cuda.graph_free(b, graph); /* in flight */
+    finish(b);
+    for (int r = 0; r < RUNS; r++) {
+        ns[r] = bti_driver_cuda.read_mark(b, marks[r][0]);
+        assert_int_equal(bti_driver_cuda.read_mark(b, marks[r][1]) - ns[r], WORK_NS);
+        assert_int_equal(between(b, marks[r][2], marks[r][3]), 2 * WORK_NS);
+        if (r) assert_int_equal(ns[r] - ns[r - 1], 3 * WORK_NS);
+    }
+    OK(bti_driver_cuda.download(b, values, address, sizeof values));
+    assert_true(values[63] == RUNS * 6);
     bti_driver_cuda.free(b, address, sizeof values);
     bti_cuda_module_release(b, module);
     close_all(b, NULL);
@@ -238,7 +336,7 @@ static void recordings_keep_their_modules(void **state) {
     OK(bti_driver_cuda.sync(b));
     assert_int_equal(count_of("unload"), 0);
     for (int i = 0; i < 3; i++) {
-        OK(bti_driver_cuda.graph_run(b, graph, &stale));
+        OK(bti_driver_cuda.graph_run(b, graph, NULL, &stale));
         assert_false(stale);
     }
     bti_driver_cuda.graph_free(b, graph);
@@ -311,6 +409,9 @@ int main(void) {
         cmocka_unit_test(code_that_the_driver_does_not_take),
         cmocka_unit_test(a_younger_device_gets_ptx),
         cmocka_unit_test(graphs_run_again),
+        cmocka_unit_test(marks_tell_when_work_ran),
+        cmocka_unit_test(marks_are_exact_after_long),
+        cmocka_unit_test(marks_of_recordings),
         cmocka_unit_test(modules_outlive_their_launches),
         cmocka_unit_test(recordings_keep_their_modules),
         cmocka_unit_test(what_is_retired_without_an_event_waits),

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/vec.h"
 #include "drivers/cuda/libraries.h"
 #include "drivers/driver.h"
 #include "launch/gpu.h"
@@ -55,7 +56,11 @@ typedef struct bti_cuda_device {
         [BTI_CUDA_EVENTS]; /* event n is at n % BTI_CUDA_EVENTS; if it was overwritten, a wait for it waits for a later event */
     CUevent reductions[BTI_CUDA_EVENTS], receipts[BTI_CUDA_EVENTS]; /* likewise, of the streams reduce and receive */
     uint64_t recorded, reduced, received;
-    bti_lock event_lock;          /* of these rings */
+    bti_lock event_lock; /* of these rings */
+    bti_lock mark_lock;  /* of what follows: marks.c */
+    BTI_VEC(CUevent) free_marks;
+    CUevent reference; /* times of marks are counted from it; NULL: none was read yet */
+    uint64_t reference_ns;
     int architecture;             /* 90 */
     size_t shared_opt_in;         /* the most shared memory of a group, in bytes */
     struct bti_cuda_words *words; /* launch.c: for launches with too many words for parameters */
@@ -115,6 +120,19 @@ bt_status bti_cuda_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
                         bti_event made, size_t bytes, bti_work_end *end);
 
+/* --- marks.c ------------------------------------------------------------------------------------------------------ */
+uint64_t bti_cuda_read_mark(void *device, bti_mark mark);
+/* A mark of a stream's, with the context current. */
+bt_status bti_cuda_mark_stream(bti_cuda_device *device, CUstream stream, bti_mark *mark);
+/* An event with times, which is free, as a mark; and back. */
+bt_status bti_cuda_take_mark(bti_cuda_device *device, bti_mark *mark);
+void bti_cuda_give_mark(bti_cuda_device *device, bti_mark mark);
+/* Around work of a stream beside compute, while a trace is recorded; with the context current. A failure leaves it without marks. */
+void bti_cuda_mark_begin(bti_cuda_device *device, CUstream stream, bti_work_end *of);
+void bti_cuda_mark_end(bti_cuda_device *device, CUstream stream, bti_work_end *of);
+void bti_cuda_drop_marks(bti_cuda_device *device, bti_work_end *of); /* of work that failed */
+void bti_cuda_marks_free(bti_cuda_device *device);
+
 /* --- retired.c ---------------------------------------------------------------------------------------------------- */
 /* Frees it when everything that was launched so far is complete; of a lost device when that is closed. Any thread. Waits only where no event
  * can be recorded. */
@@ -158,9 +176,11 @@ void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module);
 /* Marks the calling thread's recording as impossible, because its next operation cannot be in a graph; false: it is not recording. */
 bool bti_cuda_cannot_record(bti_cuda_device *device);
 
+bt_status bti_cuda_mark(void *device, bool begins, bti_mark *mark);
+
 bt_status bti_cuda_graph_begin(void *device);
 bt_status bti_cuda_graph_end(void *device, void **graph);
-bt_status bti_cuda_graph_run(void *device, void *graph, bool *stale);
+bt_status bti_cuda_graph_run(void *device, void *graph, bti_mark *marks, bool *stale);
 void bti_cuda_graph_free(void *device, void *graph);
 
 /* --- collective.c ------------------------------------------------------------------------------------------------- */

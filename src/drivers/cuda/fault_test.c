@@ -10,6 +10,8 @@ static bt_status everything(bti_cuda_device *device) {
     bool stale;
     bti_gpu_function add, more;
     bti_event event;
+    bti_mark marks[4];
+    int marked = 0;
     bt_status status = bti_driver_cuda.alloc(device, bytes, &address);
     if (status == BT_OK) status = bti_driver_cuda.upload(device, address, values, bytes);
     if (status == BT_OK) status = bti_driver_cuda.fill(device, address, 0, bytes);
@@ -20,18 +22,26 @@ static bt_status everything(bti_cuda_device *device) {
     if (status == BT_OK) {
         status = bti_driver_cuda.graph_begin(device);
         if (status == BT_OK) {
-            status = launch_add(device, &add, address, 50, 1, true);
+            status = bti_driver_cuda.mark(device, true, &marks[0]);
+            if (status == BT_OK) status = launch_add(device, &add, address, 50, 1, true);
+            if (status == BT_OK) status = bti_driver_cuda.mark(device, false, &marks[1]);
             bt_status ended = bti_driver_cuda.graph_end(device, &graph);
             if (status == BT_OK) status = ended;
         }
     }
     if (graph) {
-        if (status == BT_OK) status = bti_driver_cuda.graph_run(device, graph, &stale);
+        if (status == BT_OK) status = bti_driver_cuda.graph_run(device, graph, marks, &stale);
+        if (status == BT_OK) marked = 2;
         bti_driver_cuda.graph_free(device, graph);
     }
     if (status == BT_OK) status = bti_driver_cuda.copy(device, address, address + bytes / 2, 100);
+    if (status == BT_OK) {
+        status = bti_driver_cuda.mark(device, true, &marks[marked]);
+        if (status == BT_OK) marked++;
+    }
     if (status == BT_OK) status = bti_driver_cuda.record(device, &event);
     if (status == BT_OK) status = bti_driver_cuda.wait(device, event);
+    for (int i = 0; i < marked; i++) (void)bti_driver_cuda.read_mark(device, marks[i]);
     if (status == BT_OK) status = bti_driver_cuda.download(device, values, address, bytes);
     if (status == BT_OK) status = bti_driver_cuda.sync(device);
     if (module) bti_cuda_module_release(device, module);

@@ -5,10 +5,13 @@
 #include "drivers/cuda/device.h"
 
 typedef BTI_VEC(bti_cuda_module *) module_list;
+typedef BTI_VEC(CUgraphNode) node_list;
 
 struct bti_cuda_capture {
     CUstream stream;
     module_list modules; /* of what was recorded so far; each is held */
+    node_list marks;     /* likewise */
+    bti_mark unset;      /* what the nodes of marks record until they are set; its value is 0 where there are none */
     pthread_t thread;
     bool refused; /* an operation cannot be in a graph */
     uint64_t scratch_moves;
@@ -18,6 +21,9 @@ typedef struct cuda_graph {
     bti_cuda_retired retired; /* first */
     CUgraphExec executable;
     module_list modules; /* each is held */
+    CUgraph recorded;    /* that the nodes of marks belong to; NULL: there are none */
+    node_list marks;
+    bti_mark unset;
     uint64_t
         scratch_moves; /* of the device when it was recorded; if it changed since, the graph uses freed scratch memory */
 } cuda_graph;
@@ -49,6 +55,34 @@ void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module) {
         capture->refused = true;
 }
 
+/* Another event will be set for each run. The node is what the stream comes after then. */
+static bt_status add_mark(bti_cuda_device *device, struct bti_cuda_capture *capture) {
+    const CUgraphNode *after = NULL;
+    size_t count = 0;
+    int state;
+    if (!capture->unset.value) BTI_TRY(bti_cuda_take_mark(device, &capture->unset));
+    BTI_CUDA_TRY(device, cuEventRecordWithFlags, (CUevent)(uintptr_t)capture->unset.value, capture->stream,
+                 CU_EVENT_RECORD_EXTERNAL);
+    BTI_CUDA_TRY(device, cuStreamGetCaptureInfo, capture->stream, &state, NULL, NULL, &after, &count);
+    if (count != 1) return bti_fail(BT_INTERNAL, "%s: a mark in a recording has %zu nodes", device->name, count);
+    return bti_vec_push(&capture->marks, *after) ? BT_OK : bti_no_memory();
+}
+
+static bt_status capture_mark(bti_cuda_device *device, struct bti_cuda_capture *capture) {
+    bt_status status = add_mark(device, capture);
+    if (status != BT_OK) capture->refused = true;
+    return status;
+}
+
+bt_status bti_cuda_mark(void *opened, bool begins, bti_mark *mark) {
+    (void)begins; /* the stream reaches it when what is before has ended, and what is behind begins then */
+    bti_cuda_device *device = opened;
+    struct bti_cuda_capture *capture = own_capture(device);
+    BTI_TRY(bti_cuda_enter(device));
+    return bti_cuda_leave(capture ? capture_mark(device, capture)
+                                  : bti_cuda_mark_stream(device, device->compute, mark));
+}
+
 static void release_modules(bti_cuda_device *device, module_list *modules) {
     for (size_t i = 0; i < modules->count; i++) bti_cuda_module_release(device, modules->items[i]);
     bti_vec_free(modules);
@@ -59,6 +93,8 @@ static void release_modules(bti_cuda_device *device, module_list *modules) {
 static void free_capture(bti_cuda_device *device) {
     if (device->capture->stream && !atomic_load(&device->lost)) (void)bti_cu.cuStreamDestroy(device->capture->stream);
     release_modules(device, &device->capture->modules);
+    bti_vec_free(&device->capture->marks);
+    if (device->capture->unset.value) bti_cuda_give_mark(device, device->capture->unset);
     bti_free(device->capture);
     device->capture = NULL;
 }
@@ -81,6 +117,18 @@ bt_status bti_cuda_graph_begin(void *opened) {
     return bti_cuda_leave(status);
 }
 
+static void take_over(cuda_graph *made, struct bti_cuda_capture *capture, CUgraph *recorded) {
+    made->modules = capture->modules;
+    made->marks = capture->marks;
+    made->unset = capture->unset;
+    capture->modules = (module_list){0};
+    capture->marks = (node_list){0};
+    capture->unset = (bti_mark){0};
+    if (!made->marks.count) return;
+    made->recorded = *recorded;
+    *recorded = NULL;
+}
+
 static bt_status end_capture(bti_cuda_device *device, cuda_graph *made) {
     CUgraph recorded = NULL;
     bt_status status =
@@ -89,10 +137,7 @@ static bt_status end_capture(bti_cuda_device *device, cuda_graph *made) {
     if (status == BT_OK && !device->capture->refused)
         status = bti_cuda_check(device, "cuGraphInstantiateWithFlags",
                                 bti_cu.cuGraphInstantiateWithFlags(&made->executable, recorded, 0));
-    if (made->executable) {
-        made->modules = device->capture->modules;
-        device->capture->modules = (module_list){0};
-    }
+    if (made->executable) take_over(made, device->capture, &recorded);
     if (recorded) (void)bti_cu.cuGraphDestroy(recorded);
     return status;
 }
@@ -118,15 +163,42 @@ bt_status bti_cuda_graph_end(void *opened, void **recorded) {
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
 
-bt_status bti_cuda_graph_run(void *opened, void *recorded, bool *stale) {
+static void give_marks(bti_cuda_device *device, const bti_mark *marks, size_t count) {
+    for (size_t i = 0; i < count; i++) bti_cuda_give_mark(device, marks[i]);
+}
+
+/* Runs that are in flight keep theirs. */
+static bt_status set_marks(bti_cuda_device *device, const cuda_graph *known, bti_mark *marks) {
+    for (size_t i = 0; i < known->marks.count; i++) {
+        bt_status status = bti_cuda_take_mark(device, &marks[i]);
+        size_t taken = status == BT_OK ? i + 1 : i;
+        if (status == BT_OK)
+            status = bti_cuda_check(device, "cuGraphExecEventRecordNodeSetEvent",
+                                    bti_cu.cuGraphExecEventRecordNodeSetEvent(known->executable, known->marks.items[i],
+                                                                              (CUevent)(uintptr_t)marks[i].value));
+        if (status == BT_OK) continue;
+        give_marks(device, marks, taken);
+        return status;
+    }
+    return BT_OK;
+}
+
+static bt_status launch_graph(bti_cuda_device *device, const cuda_graph *known, bti_mark *marks) {
+    BTI_TRY(set_marks(device, known, marks));
+    bt_status status =
+        bti_cuda_check(device, "cuGraphLaunch", bti_cu.cuGraphLaunch(known->executable, device->compute));
+    if (status != BT_OK) give_marks(device, marks, known->marks.count);
+    return status;
+}
+
+bt_status bti_cuda_graph_run(void *opened, void *recorded, bti_mark *marks, bool *stale) {
     bti_cuda_device *device = opened;
     cuda_graph *known = recorded;
     BTI_TRY(bti_cuda_enter(device));
     bt_status status = BT_OK;
     bti_lock_take(&device->gpu.lock);
     *stale = known->scratch_moves != device->gpu.scratch_moves;
-    if (!*stale)
-        status = bti_cuda_check(device, "cuGraphLaunch", bti_cu.cuGraphLaunch(known->executable, device->compute));
+    if (!*stale) status = launch_graph(device, known, marks);
     bti_lock_give(&device->gpu.lock);
     return bti_cuda_leave(status);
 }
@@ -138,8 +210,12 @@ static void free_executable(bti_cuda_device *device, bti_cuda_retired *retired) 
 }
 
 void bti_cuda_graph_free(void *opened, void *recorded) {
+    bti_cuda_device *device = opened;
     cuda_graph *old = recorded;
     module_list modules = old->modules;
+    if (old->recorded && !atomic_load(&device->lost)) (void)bti_cu.cuGraphDestroy(old->recorded);
+    if (old->unset.value) bti_cuda_give_mark(device, old->unset);
+    bti_vec_free(&old->marks);
     old->retired.free = free_executable;
     bti_cuda_retire(opened, &old->retired);
     release_modules(opened, &modules);

@@ -160,14 +160,21 @@ static bt_status enable_peer_access(bti_cuda_device *to, bti_cuda_device *from) 
 
 /* With the receiver's context current. Its upload that returned last may go on, into memory that nobody used since; uploads to the sender come before `made`. */
 static bt_status send_after(bti_cuda_device *to, uint64_t target, const bti_event *idle, bti_cuda_device *from,
-                            uint64_t source, CUevent made, size_t bytes, bti_event *end) {
+                            uint64_t source, CUevent made, size_t bytes, bti_work_end *end) {
     BTI_TRY(enable_peer_access(to, from));
     BTI_CUDA_TRY(to, cuStreamWaitEvent, to->receive, made, 0);
     BTI_CUDA_TRY(to, cuStreamWaitEvent, to->receive, to->up.after, 0);
     if (idle) BTI_CUDA_TRY(to, cuStreamWaitEvent, to->receive, bti_cuda_event(to, *idle), 0);
-    BTI_CUDA_TRY(to, cuMemcpyPeerAsync, target, to->context, source, from->context, bytes, to->receive);
-    bt_status status = bti_cuda_record(to, to->receive, &to->received, BTI_CUDA_RECEIPT, end);
-    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(to->receive); /* nobody can wait for it */
+    bti_cuda_mark_begin(to, to->receive, end);
+    bt_status status =
+        bti_cuda_check(to, "cuMemcpyPeerAsync",
+                       bti_cu.cuMemcpyPeerAsync(target, to->context, source, from->context, bytes, to->receive));
+    bti_cuda_mark_end(to, to->receive, end);
+    bool sent = status == BT_OK;
+    if (sent) status = bti_cuda_record(to, to->receive, &to->received, BTI_CUDA_RECEIPT, &end->event);
+    if (status == BT_OK) return BT_OK;
+    if (sent) (void)bti_cu.cuStreamSynchronize(to->receive); /* nobody can wait for it */
+    bti_cuda_drop_marks(to, end);
     return status;
 }
 
@@ -178,5 +185,5 @@ bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, voi
     BTI_TRY(bti_cuda_enter(source)); /* fails if it is lost */
     (void)bti_cuda_leave(BT_OK);
     BTI_TRY(bti_cuda_enter(target));
-    return bti_cuda_leave(send_after(target, to, idle, source, from, bti_cuda_event(source, made), bytes, &end->event));
+    return bti_cuda_leave(send_after(target, to, idle, source, from, bti_cuda_event(source, made), bytes, end));
 }

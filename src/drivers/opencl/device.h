@@ -1,6 +1,6 @@
 /* Devices of OpenCL, of every platform that the ICD loader finds. The loader is opened at run time; without it there are no devices.
  *
- * A device has two in-order queues: one for kernels and copies within the device, one for transfers to and from the host. Each
+ * A device has in-order queues: one for kernels and copies within the device, another one for them while they are timed, one for transfers to and from the host. Each
  * allocation is a buffer behind an address of our own: bits 56..63 a tag, 48..55 the device's number + 1, 0..47 the offset. */
 #ifndef BTI_DRIVERS_OPENCL_DEVICE_H
 #define BTI_DRIVERS_OPENCL_DEVICE_H
@@ -39,8 +39,9 @@ typedef struct bti_cl_device {
     char name[96];
     char key[384]; /* devices of the same key can load each other's binaries */
     cl_device_id id;
-    cl_context context; /* of the platform, shared by its devices */
-    cl_command_queue queue, transfers;
+    cl_context context;                /* of the platform, shared by its devices */
+    cl_command_queue queue, transfers; /* queue: one of queues, by the thread that launches */
+    cl_command_queue queues[2];        /* the second keeps times, which may cost time */
     size_t largest_buffer, memory_bytes;
     bool
         keeps_binaries; /* in our disk cache; PoCL has its own, and would compile every function for ours, even unused ones */
@@ -74,6 +75,12 @@ bt_status bti_cl_download(void *device, void *host, uint64_t address, size_t byt
 bt_status bti_cl_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cl_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
+
+/* --- marks.c ------------------------------------------------------------------------------------------------------ */
+bt_status bti_cl_mark(void *device, bool begins, bti_mark *mark);
+uint64_t bti_cl_read_mark(void *device, bti_mark mark);
+/* Back to the queue without times. */
+bt_status bti_cl_end_times(bti_cl_device *device);
 
 /* --- product.c ---------------------------------------------------------------------------------------------------- */
 /* Whether the device uses CLBlast for matrix products. */

@@ -111,6 +111,75 @@ static void a_lost_device_stays_alone(void **state) {
     bt_error_clear();
 }
 
+/* --- marks ---------------------------------------------------------------------------------------------------------- */
+
+static cl_int no_times(cl_event event, cl_profiling_info what, size_t bytes, void *value, size_t *told) {
+    return CL_PROFILING_INFO_NOT_AVAILABLE;
+}
+
+static cl_int no_barrier(cl_command_queue queue, cl_uint waits, const cl_event *events, cl_event *event) {
+    return CL_OUT_OF_RESOURCES;
+}
+
+static cl_int no_marker(cl_command_queue queue, cl_uint waits, const cl_event *events, cl_event *event) {
+    return CL_OUT_OF_RESOURCES;
+}
+
+#define DONE(call) assert_int_equal((call), BT_OK)
+
+/* The bytes are `byte` when all that was launched is complete. Nothing is timed from here on. */
+static void expect_filled(uint64_t address, size_t bytes, int byte) {
+    bti_event event;
+    unsigned char got = 0;
+    DONE(bti_driver_opencl.record(device, &event));
+    DONE(bti_driver_opencl.wait(device, event));
+    DONE(bti_driver_opencl.download(device, &got, address + bytes - 1, 1));
+    assert_int_equal(got, byte);
+    assert_ptr_equal(device->queue, device->queues[0]);
+}
+
+/* What is timed is in another queue, and in the order of all launches. */
+static void marks_tell_when_work_ran(void **state) {
+    const size_t bytes = 4 << 20;
+    uint64_t address, begin_ns, end_ns;
+    bti_mark begin, end;
+    DONE(bti_cl_alloc(device, bytes, &address));
+    for (int i = 0; i < 20; i++) {
+        DONE(bti_cl_fill(device, address, 3, bytes));
+        DONE(bti_driver_opencl.mark(device, true, &begin));
+        DONE(bti_cl_fill(device, address, i, bytes));
+        DONE(bti_driver_opencl.mark(device, false, &end));
+        expect_filled(address, bytes, i);
+        begin_ns = bti_driver_opencl.read_mark(device, begin);
+        end_ns = bti_driver_opencl.read_mark(device, end);
+        assert_true(begin_ns && end_ns > begin_ns);
+    }
+    bti_cl_free(device, address, bytes);
+}
+
+static void marks_may_fail(void **state) {
+    const bti_cl_functions own = *live;
+    uint64_t address;
+    bti_mark mark;
+    DONE(bti_cl_alloc(device, 1000, &address));
+    live->clEnqueueMarkerWithWaitList = no_marker;
+    assert_int_equal(bti_driver_opencl.mark(device, true, &mark), BT_RESOURCE_EXHAUSTED);
+    *live = own;
+    live->clEnqueueBarrierWithWaitList = no_barrier;
+    assert_int_equal(bti_driver_opencl.mark(device, true, &mark), BT_RESOURCE_EXHAUSTED);
+    *live = own;
+    DONE(bti_cl_fill(device, address, 5, 1000));
+    expect_filled(address, 1000, 5);
+    DONE(bti_driver_opencl.mark(device, true, &mark));
+    DONE(bti_cl_fill(device, address, 6, 1000));
+    expect_filled(address, 1000, 6);
+    live->clGetEventProfilingInfo = no_times;
+    assert_int_equal(bti_driver_opencl.read_mark(device, mark), 0);
+    *live = own;
+    bti_cl_free(device, address, 1000);
+    bt_error_clear();
+}
+
 /* --- work that is not completed ------------------------------------------------------------------------------------- */
 
 static cl_event gate; /* of the test; events come after it */
@@ -152,10 +221,13 @@ static void a_device_that_does_not_complete_is_late(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_that_does_not_compile_is_shown), cmocka_unit_test(without_float64_it_is_unsupported),
-        cmocka_unit_test(memory_that_is_short_is_said), cmocka_unit_test(a_device_that_does_not_complete_is_late),
-        cmocka_unit_test(a_lost_device_stays_alone)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(text_that_does_not_compile_is_shown),
+                                       cmocka_unit_test(without_float64_it_is_unsupported),
+                                       cmocka_unit_test(memory_that_is_short_is_said),
+                                       cmocka_unit_test(marks_tell_when_work_ran),
+                                       cmocka_unit_test(marks_may_fail),
+                                       cmocka_unit_test(a_device_that_does_not_complete_is_late),
+                                       cmocka_unit_test(a_lost_device_stays_alone)};
     bti_str reason = {0};
     device = open_first();
     if (!device) return 77;

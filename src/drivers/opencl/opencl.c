@@ -14,6 +14,7 @@
 #include "base/flags.h"
 #include "base/libraries.h"
 #include "base/lock.h"
+#include "base/trace.h"
 
 /* Devices of one platform share a context, so that buffers can be copied between them. */
 typedef struct platform_context {
@@ -128,8 +129,12 @@ static void read_device_info(bti_cl_device *device) {
 
 static bt_status create_queues(bti_cl_device *device) {
     cl_int error;
-    device->queue = device->cl->clCreateCommandQueue(device->context, device->id, 0, &error);
-    if (!device->queue) return bti_cl_fail(device, "a queue", error);
+    for (int i = 0; i < 2; i++) {
+        cl_command_queue_properties properties = i ? CL_QUEUE_PROFILING_ENABLE : 0;
+        device->queues[i] = device->cl->clCreateCommandQueue(device->context, device->id, properties, &error);
+        if (!device->queues[i]) return bti_cl_fail(device, "a queue", error);
+    }
+    device->queue = device->queues[0];
     device->transfers = device->cl->clCreateCommandQueue(device->context, device->id, 0, &error);
     return device->transfers ? BT_OK : bti_cl_fail(device, "a queue", error);
 }
@@ -139,7 +144,8 @@ static void cl_close_device(void *opened) {
     for (size_t i = 0; i < device->buffers.count; i++) device->cl->clReleaseMemObject(device->buffers.items[i].memory);
     bti_vec_free(&device->buffers);
     if (device->transfers) device->cl->clReleaseCommandQueue(device->transfers);
-    if (device->queue) device->cl->clReleaseCommandQueue(device->queue);
+    for (int i = 0; i < 2; i++)
+        if (device->queues[i]) device->cl->clReleaseCommandQueue(device->queues[i]);
     release_context(device);
     pthread_rwlock_destroy(&device->lock);
     bti_lock_destroy(&device->gpu.lock);
@@ -207,6 +213,7 @@ static bt_status cl_record(void *opened, bti_event *event) {
     bti_cl_device *device = opened;
     cl_event marker;
     BTI_TRY(bti_cl_check(device));
+    if (!bti_trace_on()) BTI_TRY(bti_cl_end_times(device));
     BTI_CL_TRY(device, "an event", device->cl->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &marker));
     event->value = (uint64_t)(uintptr_t)marker;
     BTI_CL_TRY(device, "an event", device->cl->clFlush(device->queue));
@@ -277,7 +284,7 @@ static bt_status cl_query(void *opened, bti_event event, bool *done) {
 static bt_status cl_sync_device(void *opened) {
     bti_cl_device *device = opened;
     BTI_TRY(bti_cl_check(device));
-    BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queue));
+    for (int i = 0; i < 2; i++) BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queues[i]));
     BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->transfers));
     return BT_OK;
 }
@@ -374,4 +381,6 @@ const bti_driver bti_driver_opencl = {
     .trim = bti_gpu_trim,
     .describe = describe_device,
     .peer_copy = bti_cl_peer_copy,
+    .mark = bti_cl_mark,
+    .read_mark = bti_cl_read_mark,
 };

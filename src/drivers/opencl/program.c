@@ -194,7 +194,7 @@ static bt_status launch_function(void *opened, const bti_gpu_launch *asked) {
 
 static bt_status wait_for_queue(void *opened) {
     bti_cl_device *device = opened;
-    BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queue));
+    for (int i = 0; i < 2; i++) BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queues[i]));
     return BT_OK;
 }
 

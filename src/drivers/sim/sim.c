@@ -242,7 +242,8 @@ static const bti_target_facts timed_facts = {BTI_CUDA_FACTS};
     .text_give = bti_cpu_text_give, .launch = bti_sim_launch, .launch_kernel = bti_sim_launch_kernel,           \
     .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product, .memory = sim_memory_sizes, \
     .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run,         \
-    .graph_free = bti_sim_graph_free, .all_reduce = bti_sim_all_reduce
+    .graph_free = bti_sim_graph_free, .mark = bti_sim_mark, .read_mark = bti_sim_read_mark,                     \
+    .all_reduce = bti_sim_all_reduce
 
 const bti_driver bti_driver_sim = {ENTRIES_OF_BOTH,
                                    .name = "sim",

@@ -42,7 +42,9 @@ bt_status bti_sim_launch_product(void *opened, void *program, const bti_work *pr
 bt_status bti_sim_launch_boxes(void *opened, void *program, const bti_box *boxes, int count);
 bt_status bti_sim_graph_begin(void *opened);
 bt_status bti_sim_graph_end(void *opened, void **graph);
-bt_status bti_sim_graph_run(void *opened, void *graph, bool *stale);
+bt_status bti_sim_graph_run(void *opened, void *graph, bti_mark *marks, bool *stale);
 void bti_sim_graph_free(void *opened, void *graph);
+bt_status bti_sim_mark(void *opened, bool begins, bti_mark *mark);
+uint64_t bti_sim_read_mark(void *opened, bti_mark mark);
 
 #endif

@@ -1,7 +1,9 @@
 /* Launches, and recordings of them: copies of their arguments, which are run again one after the other. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "drivers/sim/sim_device.h"
 
 typedef struct recorded_launch {
@@ -9,6 +11,7 @@ typedef struct recorded_launch {
     bti_work *work; /* one of the two, of a product with its epilogue both; they own what they point to */
     bti_box *boxes;
     int box_count;
+    enum { LAUNCH, MARK_BEGIN, MARK_END } kind; /* a mark is no launch, and demands nothing */
 } recorded_launch;
 
 typedef struct bti_sim_graph {
@@ -63,7 +66,10 @@ static bt_status record_boxes(bti_sim_graph *graph, void *program, const bti_box
 }
 
 static bt_status record_product(bti_sim_graph *graph, void *program, const bti_work *product, const bti_box *box) {
-    recorded_launch copy = {program, copy_of_work(product), copy_of_boxes(bti_cpu_program_kernel(program), box, 1), 1};
+    recorded_launch copy = {.program = program,
+                            .work = copy_of_work(product),
+                            .boxes = copy_of_boxes(bti_cpu_program_kernel(program), box, 1),
+                            .box_count = 1};
     return add_launch(graph, copy, copy.work && copy.boxes);
 }
 
@@ -136,19 +142,54 @@ bt_status bti_sim_graph_end(void *opened, void **graph) {
     return BT_OK;
 }
 
-bt_status bti_sim_graph_run(void *opened, void *recorded, bool *stale) {
+/* --- marks --------------------------------------------------------------------------------------------------------------- */
+
+bt_status bti_sim_mark(void *opened, bool begins, bti_mark *mark) {
+    bti_sim_device *device = opened;
+    if (device->graph)
+        return add_launch(device->graph, (recorded_launch){.kind = begins ? MARK_BEGIN : MARK_END}, true);
+    mark->value = !bti_sim_has_clock(&device->engines) ? bti_clock_ns()
+                  : begins                             ? bti_sim_launch_begins(&device->engines)
+                                                       : bti_sim_complete(&device->engines);
+    return BT_OK;
+}
+
+uint64_t bti_sim_read_mark(void *opened, bti_mark mark) {
+    (void)opened;
+    return mark.value;
+}
+
+/* One launch begins when the one before ends. */
+static void mark_graph(const bti_sim_device *device, const bti_sim_graph *graph, uint64_t begin_ns, bti_mark *marks) {
+    double ns = 0;
+    for (size_t i = 0; i < graph->launches.count; i++)
+        if (graph->launches.items[i].kind == LAUNCH)
+            ns += bti_sim_nanoseconds(&device->engines.model, &graph->demands[i]);
+        else
+            *marks++ = (bti_mark){begin_ns + (uint64_t)llround(ns)};
+}
+
+static bt_status run_launch(bti_sim_device *device, const recorded_launch *l, bti_sim_demand *demand) {
+    if (l->work && l->boxes) return bti_sim_run_product(device, l->program, l->work, l->boxes, demand);
+    return l->work ? bti_sim_run_work(device, l->work, demand)
+                   : bti_sim_run_boxes(device, l->program, l->boxes, l->box_count, demand);
+}
+
+bt_status bti_sim_graph_run(void *opened, void *recorded, bti_mark *marks, bool *stale) {
     bti_sim_graph *graph = recorded;
     bti_sim_device *device = opened;
-    size_t count = graph->launches.count;
+    size_t count = graph->launches.count, marked = 0;
     *stale = false;
     if (!graph->demands && !(graph->demands = bti_calloc(count ? count : 1, sizeof *graph->demands)))
         return bti_no_memory();
     for (size_t i = 0; i < count; i++) {
         const recorded_launch *l = &graph->launches.items[i];
-        BTI_TRY(l->work && l->boxes ? bti_sim_run_product(device, l->program, l->work, l->boxes, &graph->demands[i])
-                : l->work           ? bti_sim_run_work(device, l->work, &graph->demands[i])
-                          : bti_sim_run_boxes(device, l->program, l->boxes, l->box_count, &graph->demands[i]));
+        if (l->kind == LAUNCH)
+            BTI_TRY(run_launch(device, l, &graph->demands[i]));
+        else
+            marks[marked++] = (bti_mark){bti_clock_ns()}; /* it is done; a device with a clock has other times */
     }
-    bti_sim_took_graph(&device->engines, graph->demands, count);
+    uint64_t begin_ns = bti_sim_took_graph(&device->engines, graph->demands, count);
+    if (marked && bti_sim_has_clock(&device->engines)) mark_graph(device, graph, begin_ns, marks);
     return BT_OK;
 }

@@ -35,15 +35,17 @@ static uint64_t take_engine(uint64_t *is_free, double ns) {
 }
 
 void bti_sim_took_launch(bti_sim_engines *engines, const bti_sim_demand *demand) {
-    bti_sim_took_graph(engines, demand, 1);
+    (void)bti_sim_took_graph(engines, demand, 1);
 }
 
-void bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *demands, size_t count) {
+uint64_t bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *demands, size_t count) {
     double ns = 0;
-    if (!bti_sim_has_clock(engines)) return;
+    if (!bti_sim_has_clock(engines)) return 0;
     for (size_t i = 0; i < count; i++) ns += bti_sim_nanoseconds(&engines->model, &demands[i]);
-    bti_sim_touched_until(&engines->touched, take_engine(&engines->compute_free, ns));
+    uint64_t end = take_engine(&engines->compute_free, ns);
+    bti_sim_touched_until(&engines->touched, end);
     bti_sim_took_call(engines);
+    return end - whole(ns);
 }
 
 /* GB/s are bytes in a nanosecond. */
@@ -73,7 +75,7 @@ void bti_sim_took_send(bti_sim_engines *to, bti_sim_engines *from, size_t bytes,
     uint64_t begin = later_of(later_of(bti_clock_ns(), after), later_of(to->up_free, from->down_free));
     to->up_free = from->down_free = begin + length;
     bti_lock_give(&engines_lock);
-    *end = (bti_work_end){{begin + length}, begin, begin + length};
+    *end = (bti_work_end){.event = {begin + length}, .begin_ns = begin, .end_ns = begin + length};
     bti_sim_took_call(to);
 }
 
@@ -100,18 +102,17 @@ void bti_sim_took_reduction(bti_sim_engines *const *all, int count, size_t bytes
     uint64_t end = begin + whole(step * fmax(1, 2 * (count - 1)));
     for (int i = 0; i < count; i++) {
         all[i]->link_free = end;
-        ends[i] = (bti_work_end){{end}, begin, end};
+        ends[i] = (bti_work_end){.event = {end}, .begin_ns = begin, .end_ns = end};
     }
     bti_lock_give(&engines_lock);
     for (int i = 0; i < count; i++) bti_sim_took_call(all[i]);
 }
 
-/* When what is launched now would begin. */
-static uint64_t launch_begins(bti_sim_engines *engines) { return later_of(bti_sim_complete(engines), bti_clock_ns()); }
+uint64_t bti_sim_launch_begins(bti_sim_engines *engines) { return later_of(bti_sim_complete(engines), bti_clock_ns()); }
 
 bt_status bti_sim_uses(bti_sim_engines *engines, uint64_t address, uint64_t bytes, bool written) {
     if (!bti_sim_has_clock(engines)) return BT_OK;
-    uint64_t ns = bti_sim_touched_for(&engines->linked, launch_begins(engines), address, bytes, written);
+    uint64_t ns = bti_sim_touched_for(&engines->linked, bti_sim_launch_begins(engines), address, bytes, written);
     if (ns)
         return bti_fail(BT_INTERNAL,
                         "a launch touches %" PRIu64 " bytes at %#" PRIx64

@@ -20,8 +20,8 @@ static inline bool bti_sim_has_clock(const bti_sim_engines *engines) { return *e
 /* After what they name was done: */
 void bti_sim_took_call(const bti_sim_engines *engines); /* a call that only the host works for */
 void bti_sim_took_launch(bti_sim_engines *engines, const bti_sim_demand *demand);
-/* One launch of several, recorded before. */
-void bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *demands, size_t count);
+/* One launch of several, recorded before; when the first one begins. */
+uint64_t bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *demands, size_t count);
 /* The host waits for the end. */
 void bti_sim_took_transfer(bti_sim_engines *engines, bool up, size_t bytes);
 void bti_sim_took_peer_copy(size_t bytes); /* of devices without a model */
@@ -45,6 +45,7 @@ bt_status bti_sim_may_send(bti_sim_engines *engines, uint64_t after, uint64_t ad
 
 /* When everything launched so far is complete; when all engines are free. */
 uint64_t bti_sim_complete(bti_sim_engines *engines);
+uint64_t bti_sim_launch_begins(bti_sim_engines *engines); /* of what is launched now */
 uint64_t bti_sim_idle(bti_sim_engines *engines);
 
 #endif
