@@ -136,6 +136,11 @@ static void run_work(const fake_operation *operation, int device, void (*run)(vo
     fake_order_end();
 }
 
+static uint64_t work_ns(void) {
+    const char *ns = getenv("BERTH_FAKE_WORK_NS");
+    return ns ? strtoull(ns, NULL, 10) : 10000;
+}
+
 static void come_after(fake_stream *stream, uint64_t ns) {
     if (ns > stream->now_ns) stream->now_ns = ns;
 }
@@ -146,7 +151,7 @@ static void meet_in_time(const fake_meeting *meeting) {
     for (int i = 0; i < meeting->count; i++) come_after(meeting->streams[i], meeting->streams[i]->first->after_ns);
     for (int i = 0; i < meeting->count; i++)
         if (meeting->streams[i]->now_ns > ns) ns = meeting->streams[i]->now_ns;
-    for (int i = 0; i < meeting->count; i++) meeting->streams[i]->now_ns = ns + FAKE_WORK_NS;
+    for (int i = 0; i < meeting->count; i++) meeting->streams[i]->now_ns = ns + work_ns();
 }
 
 static void meet(fake_meeting *meeting) {
@@ -163,7 +168,7 @@ static void run_first(fake_stream *stream) {
     if (operation->meeting) meet(operation->meeting);
     come_after(stream, operation->after_ns);
     if (operation->waits) come_after(stream, operation->event->reached_ns);
-    if (operation->work.run) stream->now_ns += FAKE_WORK_NS;
+    if (operation->work.run) stream->now_ns += work_ns();
     stream->first = operation->next;
     stream->pending--;
     if (!stream->first) stream->end = &stream->first;

@@ -2,7 +2,7 @@
  * drawn by BERTH_FAKE_SEED (default 1) among all streams whose next operation may run, until what is waited for is reached; with seed 0
  * they run as late as possible: only what is waited for, and what that waits for.
  *
- * Times are a model: each piece of work takes FAKE_WORK_NS of its stream, from the end of what it comes after. So they do not depend on the order that was drawn, nor on
+ * Times are a model: each piece of work takes 10 us (BERTH_FAKE_WORK_NS) of its stream, from the end of what it comes after. So they do not depend on the order that was drawn, nor on
  * the host. */
 #ifndef BERTH_TESTS_FAKES_STREAM_H
 #define BERTH_TESTS_FAKES_STREAM_H
@@ -10,7 +10,6 @@
 #include "fakes/machine.h"
 #include "fakes/order.h"
 
-#define FAKE_WORK_NS UINT64_C(10000)
 #define FAKE_QUEUE 1024 /* operations of a stream; a launch beyond waits */
 
 typedef struct fake_event fake_event;
