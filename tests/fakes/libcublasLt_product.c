@@ -8,6 +8,7 @@
 #include "fakes/libcuda.h"
 #include "fakes/memory.h"
 #include "fakes/ptx/lanes.h"
+#include "fakes/stream.h"
 
 #define POISON 0xa5
 #define PANEL 64 /* columns of the result at once */
@@ -74,8 +75,7 @@ typedef struct order {
 } order;
 
 static order draw_order(const fake_product *p) {
-    const char *seed = getenv("BERTH_FAKE_SEED");
-    uint64_t x = seed ? strtoull(seed, NULL, 10) : 1;
+    uint64_t x = fake_seed();
     const uint64_t numbers[] = {p->m, p->n, p->k, (uint64_t)p->product.compute, (uint64_t)p->d_layout.type};
     for (int i = 0; i < 5; i++) x = (x ^ numbers[i]) * UINT64_C(0x9fb21c651e98df25), x ^= x >> 32;
     uint64_t chunks = 1 + x % 4;

@@ -86,6 +86,7 @@ static void run_kernel(void *data) {
                          .dynamic_bytes = r->dynamic_bytes,
                          .arguments = r->arguments,
                          .seed = r->seed,
+                         .error_seed = fake_seed(),
                          .sample = fake_sample_of(size.blocks),
                          .most_steps = MOST_STEPS};
     memcpy(launch.grid, r->grid, sizeof r->grid);

@@ -9,6 +9,7 @@
 #include "fakes/memory.h"
 #include "fakes/order.h"
 #include "fakes/ptx/lanes.h"
+#include "fakes/stream.h"
 
 size_t fake_fold_bytes(int type) {
     static const uint8_t bytes[] = {
@@ -59,9 +60,8 @@ static fold_function *const folds[] = {
     [ncclFloat64] = fold_f64, [ncclBfloat16] = fold_bf16};
 
 static void fold_ranks(const fake_fold *f, const unsigned char *const *from, unsigned char *result) {
-    const char *seed = getenv("BERTH_FAKE_SEED");
     size_t size = fake_fold_bytes(f->type), part = f->elements / (size_t)f->count + 1;
-    uint64_t start = seed ? strtoull(seed, NULL, 10) : 1;
+    uint64_t start = fake_seed();
     for (size_t first = 0; first < f->elements; first += part, start++) {
         size_t end = f->elements - first < part ? f->elements : first + part;
         for (int step = 0; step < f->count; step++) {

@@ -10,9 +10,13 @@ static bool late; /* seed 0 */
 
 /* --- the seed ------------------------------------------------------------------------------------------------------- */
 
-static void read_seed(void) {
+uint64_t fake_seed(void) {
     const char *seed = getenv("BERTH_FAKE_SEED");
-    uint64_t value = seed ? strtoull(seed, NULL, 10) : 1;
+    return seed ? strtoull(seed, NULL, 10) : 1;
+}
+
+static void read_seed(void) {
+    uint64_t value = fake_seed();
     late = !value;
     random_state = value * UINT64_C(0x9e3779b97f4a7c15) | 1;
 }

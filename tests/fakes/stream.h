@@ -95,6 +95,7 @@ FAKE_API void fake_stream_drop(fake_stream *stream); /* the remaining operations
 FAKE_API const char *fake_stream_uses(const void *thing);
 FAKE_API const char *fake_graph_uses(const fake_graph *graph, const void *thing);
 FAKE_API uint64_t fake_random(void);
+FAKE_API uint64_t fake_seed(void); /* BERTH_FAKE_SEED */
 FAKE_API void fake_graph_add(const fake_graph *graph, fake_stream *stream);
 FAKE_API void fake_graph_drop(fake_graph *graph);
 

@@ -29,10 +29,10 @@ static CUevent event;
 static CUdeviceptr x, y;
 static float *up, *down; /* pinned */
 static CUmodule module;
-static CUfunction add, shared_sum, outside, unaligned;
+static CUfunction add, shared_sum, outside, unaligned, sines;
 
 /* add(x, y): y[i] = x[i] + y[i] for 256 threads; outside(x): a read 8 bytes behind 256 floats; unaligned(x): a read at x + 2;
- * shared_sum(x): x[0] = all bytes of dynamic shared memory that thread 0 wrote. */
+ * shared_sum(x): x[0] = all bytes of dynamic shared memory that thread 0 wrote; sines(x, y): y[i] = sin.approx(x[i]) for 256 threads. */
 #define PARAMETERS "(.param .u64 p0, .param .u64 p1)\n{\n.reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.reg .f32 %f<9>;\n"
 static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n.extern .shared .align 16 .b8 dynamic[];\n"
                            ".visible .entry add" PARAMETERS "ld.param.u64 %rd1, [p0];\n"
@@ -53,6 +53,16 @@ static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n.exte
                            ".visible .entry unaligned" PARAMETERS "ld.param.u64 %rd1, [p0];\n"
                            "ld.global.f32 %f1, [%rd1+2];\n"
                            "st.global.f32 [%rd1], %f1;\n"
+                           "ret;\n}\n"
+                           ".visible .entry sines" PARAMETERS "ld.param.u64 %rd1, [p0];\n"
+                           "ld.param.u64 %rd2, [p1];\n"
+                           "mov.u32 %r1, %tid.x;\n"
+                           "mul.wide.u32 %rd3, %r1, 4;\n"
+                           "add.s64 %rd4, %rd1, %rd3;\n"
+                           "add.s64 %rd5, %rd2, %rd3;\n"
+                           "ld.global.f32 %f1, [%rd4];\n"
+                           "sin.approx.f32 %f2, %f1;\n"
+                           "st.global.f32 [%rd5], %f2;\n"
                            "ret;\n}\n"
                            ".visible .entry shared_sum" PARAMETERS "ld.param.u64 %rd1, [p0];\n"
                            "mov.u32 %r1, dynamic;\n"
@@ -104,6 +114,7 @@ static inline void begin(int seed) {
     CU(cu.cuModuleGetFunction(&add, module, "add"));
     CU(cu.cuModuleGetFunction(&outside, module, "outside"));
     CU(cu.cuModuleGetFunction(&unaligned, module, "unaligned"));
+    CU(cu.cuModuleGetFunction(&sines, module, "sines"));
     CU(cu.cuModuleGetFunction(&shared_sum, module, "shared_sum"));
     for (int i = 0; i < COUNT; i++) up[i] = (float)i;
     CU(cu.cuMemcpyHtoDAsync(x, up, BYTES, a));

@@ -115,6 +115,7 @@ static inline char *launch_text(const char *text, shape s) {
                          .dynamic_bytes = s.dynamic,
                          .arguments = (const unsigned char *)&argument,
                          .seed = s.seed,
+                         .error_seed = s.seed,
                          .most_steps = s.most,
                          .sample = s.sample};
     if (three_axes) {

@@ -194,7 +194,7 @@ static void compute(engine *e, warp *w, group *g, const step *s, uint32_t mask) 
     for (int k = 0; k < in->from_count && k < 4; k++) from[k] = ptx_source(e, w, g, s, k, scratch[k]);
     uint64_t *to = in->to[0].kind == PTX_REGISTER ? register_lanes(w, g, in->to[0].number) : unused;
     uint64_t *to2 = in->to_count > 1 && in->to[1].kind == PTX_REGISTER ? register_lanes(w, g, in->to[1].number) : NULL;
-    in->compute(in, to, to2, from[0], from[1], from[2], from[3], mask, &w->carry, e->launch->seed);
+    in->compute(in, to, to2, from[0], from[1], from[2], from[3], mask, &w->carry, e->launch->error_seed);
 }
 
 static void fence(engine *e, const warp *w, const ptx_instruction *in, uint32_t mask) {
