@@ -54,6 +54,8 @@ static const check simulated_checks[] = {
     {"calls on cards", CARDS "kernels=blocks,memory_fill=on", ODD, check_calls},
     {"plans", DEVICES "kernels=blocks", ODD, check_plans},
     {"plans on cards", CARDS "kernels=blocks,memory_fill=on", EVEN, check_plans},
+    {"one program by eight threads", DEVICES "kernels=blocks", EVEN, check_threads},
+    {"one program by eight threads on cards", CARDS "kernels=blocks,memory_fill=on", ODD, check_threads},
     {"faults", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_faults},
     {"faults on cards", CARDS "kernels=blocks", ODD, check_faults},
 };

@@ -110,6 +110,7 @@ static int first_alike(const leaves *given, const bt_array *leaf, bool whole) {
 /* What the program computes with: the leaf, an input in its place, or an earlier one. */
 static bt_array *give_leaf(leaves *given, bt_array *leaf, bool whole) {
     int i = given->count, alike = first_alike(given, leaf, whole);
+    if (given->stand_in) leaf = given->stand_in[i];
     given->leaf[i] = leaf;
     given->whole[i] = whole;
     given->alike[i] = alike;

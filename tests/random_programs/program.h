@@ -39,7 +39,8 @@ typedef struct leaves {
     bt_array *leaf[MOST_INSTRUCTIONS], *input[MOST_INSTRUCTIONS];
     int alike[MOST_INSTRUCTIONS]; /* the first that is like it */
     bool whole[MOST_INSTRUCTIONS];
-    bt_array *(*change)(bt_array *leaf, int index); /* what stands in the place of each as it is; NULL: itself */
+    bt_array *const *stand_in; /* what stands in the place of each, alike in dtype and shape; NULL: itself */
+    bt_array *(*change)(bt_array *leaf, int index); /* what is made of each as it is; NULL: itself */
 } leaves;
 
 /* Records the pure program of a seed in the caller's scope; its values that are no errors, and how many there are. */
@@ -47,10 +48,15 @@ int record_pure(uint64_t seed, leaves *given, bt_array **results, bool *exact);
 void keep_results(bt_array *const *results, const bool *exact, int count, outcomes *out);
 
 /* What is wrong (a static text), or NULL. calls.c: a pure program as a function that is called again and again, with other numbers, at other places in memory, with
- * arguments that are one array. plans.c: its evaluations come again, with other scalars, at other places, held otherwise. faults.c: steps that fail at a command drawn by the seed leave all variables old, or all new. */
+ * arguments that are one array. plans.c: its evaluations come again, with other scalars, at other places, held otherwise. threads.c: eight threads do all that at once. faults.c: steps that fail
+ * at a command drawn by the seed leave all variables old, or all new. */
 const char *check_calls(uint64_t seed);
 const char *check_plans(uint64_t seed);
+const char *check_threads(uint64_t seed);
 const char *check_faults(uint64_t seed);
+/* plans.c: the pure program of a seed, changed in one of so many ways, with these leaves (NULL: its own). */
+#define VARIANTS 7
+void run_variant(uint64_t seed, int variant, bt_array *const *leaf, outcomes *out);
 /* The same elements behind `offset` others, in the middle of a longer array. */
 bt_array *move_in_memory(bt_array *leaf, int64_t offset);
 
