@@ -104,7 +104,8 @@ BT_API bt_status bt_function_status(const bt_function *function);
  *
  * After a call that returned BT_OK the array cannot be used: every use of the handle, by any of its owners, is
  * INVALID_ARGUMENT and names the call. The handle is released as always. All else keeps the value: work that was
- * recorded or submitted before, views, other handles on the value, variables that were set to it. While any of these
+ * recorded or submitted before, views, other handles on the value, variables that were set to it. (An operation that
+ * changes nothing, as a reshape to the same shape, returns its argument: that is the same handle.) While any of these
  * needs the memory, the call uses other memory, as without donation. So it does after bt_map, for memory of the
  * program's (bt_from_lent), and where no result of as many bytes is written after the argument was read for the last
  * time; in the last case the memory is free once the call's work is done.

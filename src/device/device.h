@@ -82,6 +82,9 @@ uint64_t bti_device_copied(int from, int to);               /* bytes so far; -1:
 /* --- driver entries, checked ------------------------------------------------------------------------------------------
  * As in drivers/driver.h, with the device opened, sizes of 0 skipped. */
 bt_status bti_device_fill(int id, uint64_t address, int byte, size_t bytes);
+/* For tests: bytes of 0xff, which are NaN, into memory that nothing in flight uses, by uploads that are not counted. Any thread; a device that is not open, or late, keeps what it has, and a
+ * failure is nobody's. */
+void bti_device_fill_idle(int id, uint64_t address, size_t bytes);
 bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t bytes);
 bt_status bti_device_download(int id, void *host, uint64_t address, size_t bytes);
 /* Between any two devices: within one, by the driver's peer copy, or over a host buffer in chunks. Counts the bytes. */

@@ -127,6 +127,22 @@ bt_status bti_device_fill(int id, uint64_t address, int byte, size_t bytes) {
     return device->driver->fill(device->state, address, byte, bytes);
 }
 
+void bti_device_fill_idle(int id, uint64_t address, size_t bytes) {
+    bt_device *device = bti_registry_at(id);
+    if (!device || !atomic_load_explicit(&device->opened, memory_order_acquire) || bti_device_is_late(id)) return;
+    size_t chunk = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
+    void *nothing = bti_alloc(chunk);
+    bool quiet = bti_errors_quiet(true);
+    bti_error *before = bti_error_last();
+    if (nothing) memset(nothing, 0xff, chunk);
+    for (size_t at = 0; at < bytes && nothing; at += chunk)
+        if (device->driver->upload(device->state, address + at, nothing, bytes - at < chunk ? bytes - at : chunk))
+            break;
+    bti_error_put_back(before);
+    bti_errors_quiet(quiet);
+    bti_free(nothing);
+}
+
 bt_status bti_device_copy_over_host(bt_device *to_device, uint64_t to, bt_device *from_device, uint64_t from,
                                     size_t bytes) {
     size_t chunk = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;

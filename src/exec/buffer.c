@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/flags.h"
 #include "base/lock.h"
 #include "base/recycle.h"
 #include "base/trace.h"
@@ -84,6 +85,8 @@ static void note_pending(bti_buffer *buffer) {
 }
 
 static void free_block(bti_buffer *buffer, uint64_t busy_until) {
+    if (bti_flag_bool(BTI_FLAG_memory_fill) && bti_run_queue_completed(buffer->device) >= busy_until)
+        bti_device_fill_idle(buffer->device, buffer->address, buffer->bytes);
     bti_block_free(buffer->block, busy_until);
     buffer->block = NULL;
 }
@@ -136,7 +139,7 @@ void bti_buffer_release(bti_buffer *buffer) {
         return; /* a child: the memory is its parent's, and a lock may be held by no one */
     if (atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1) {
         if (buffer->listed) unlist(buffer);
-        if (buffer->block) bti_block_free(buffer->block, bti_run_queue_submitted(buffer->device));
+        if (buffer->block) free_block(buffer, bti_run_queue_submitted(buffer->device));
         destroy(buffer);
         return;
     }

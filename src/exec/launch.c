@@ -9,6 +9,7 @@
 #include "base/flags.h"
 #include "exec/buffer.h"
 #include "exec/collective.h"
+#include "exec/fill.h"
 #include "exec/launch_step.h"
 #include "exec/prepared.h"
 #include "exec/recordings.h"
@@ -58,29 +59,6 @@ static bool inputs_failed(bti_run *run, const bti_step *step) {
     return false;
 }
 
-/* Whether the output is in the place of something given, which its kernel may read. */
-static bool is_donated(const bti_run *run, int32_t output) {
-    const bti_plan *plan = &run->prepared->plan;
-    for (size_t d = 0; d < plan->donations.count; d++)
-        if (plan->donations.items[d].output == output && run->donated[d] == BTI_DONATED_TAKEN) return true;
-    return false;
-}
-
-/* What it is the first to write; the memory of what arrives from elsewhere may still be read. */
-static bt_status fill_outputs(const bti_run *run, size_t s) {
-    const bti_plan *plan = &run->prepared->plan;
-    const bti_step *step = &plan->steps.items[s];
-    if (step->kind == BTI_STEP_COPY) return BT_OK;
-    for (int o = 0; o < step->output_count; o++) {
-        int32_t number = bti_plan_output(plan, step, o)->storage;
-        const bti_storage *storage = &plan->storages.items[number];
-        if (storage->in_place || storage->given || storage->first_step != (int32_t)s) continue;
-        if (is_donated(run, number)) continue;
-        BTI_TRY(bti_device_fill(step->device, run->addresses[number], 0xff, (size_t)storage->bytes));
-    }
-    return BT_OK;
-}
-
 /* Whether the device is late; the outputs fail for that reason. */
 static bool device_is_late(bti_run *run, const bti_step *step) {
     if (!bti_device_is_late(step->device) || bti_device_check_late(step->device) == BT_OK) return false;
@@ -97,7 +75,7 @@ static void run_step(bti_run *run, size_t s) {
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(run->places[s]);
     bti_timing_start start = bti_trace_step_begin(step);
-    bt_status status = bti_flag_bool(BTI_FLAG_memory_fill) ? fill_outputs(run, s) : BT_OK;
+    bt_status status = bti_fill_outputs(run, s);
     if (status == BT_OK)
         status = step->kind == BTI_STEP_COPY ? copy_between_devices(run, step) : bti_launch_step(run, s);
     bti_trace_step_end(&start, &run->prepared->plan, step, &ready->asked, run->places[s]);
@@ -257,6 +235,7 @@ static bool run_steps(bti_run_task *task, bool may_complete) {
     bt_status status = late ? bti_device_check_late(device) : BT_OK;
     late = status != BT_OK;
     if (!late) status = launch_task(task);
+    if (!late) bti_fill_freed(task);
     if (status == BT_OK) status = bti_device_record(device, &task->entry.event);
     task->failed = status != BT_OK;
     task->entry.has_event = !task->failed;

@@ -1,4 +1,4 @@
-/* Functions whose plans are kept: what a call gives may not depend on the calls before it, nor on where its arguments lie. */
+/* Functions whose plans are kept: what a call gives may not depend on the calls before it, nor on where its arguments lie, nor on whether they are donated. */
 #include <stdlib.h>
 
 #include "random_programs/program.h"
@@ -52,6 +52,60 @@ static const char *call_all_ways(uint64_t seed, const pure *p, const outcomes *w
     return what;
 }
 
+/* In memory of its own. */
+static bt_array *copy_of(bt_array *leaf) {
+    bt_shape shape = {.rank = bt_rank(leaf)};
+    for (int i = 0; i < shape.rank; i++) shape.size[i] = bt_size(leaf, i);
+    size_t bytes = (size_t)bt_count(leaf) * bt_dtype_size(bt_dtype_of(leaf));
+    char *data = malloc(bytes + 1);
+    bt_array *copy = bt_read(leaf, data, bytes) == BT_OK ? bt_from(data, bt_dtype_of(leaf), shape) : NULL;
+    free(data);
+    if (copy) (void)!bt_eval(copy);
+    return copy;
+}
+
+enum { READERS = 3 }; /* what besides the call reads an argument: nobody, a view, a recorded operation */
+
+/* What reads arguments later has the old values; who uses one of them is told. */
+static const char *expect_donated(const pure *p, bt_array *const *arguments, bt_array *const *readers) {
+    outcomes had, has;
+    const char *what = NULL;
+    for (int i = 0; i < p->given.count && !what; i++) {
+        if (bt_peek_status(arguments[i]) != BT_INVALID_ARGUMENT) return "a donated argument can still be used";
+        if (!readers[i]) continue;
+        bt_array *whole = bt_expand_dims(p->given.leaf[i], 0);
+        bool exact = true;
+        keep_results(&whole, &exact, 1, &had);
+        keep_results(&readers[i], &exact, 1, &has);
+        if (differ(&had, &has, true)) what = "what reads a donated argument later has other bits";
+        free_outcomes(&had);
+        free_outcomes(&has);
+    }
+    return what;
+}
+
+static const char *call_donating(uint64_t seed, const pure *p, const outcomes *wanted) {
+    bt_array *arguments[MOST_INSTRUCTIONS], *readers[MOST_INSTRUCTIONS];
+    int count = p->given.count;
+    bt_function *f = bt_function_new(p->given.input, count, p->results, p->count, NULL, 0);
+    const char *what = NULL;
+    for (int i = 0; i < count; i++)
+        if (bt_function_donate(f, i) != BT_OK) return "an input cannot be donated";
+    for (uint64_t round = 0; round < READERS && !what; round++)
+        BT_SCOPE {
+            for (int i = 0; i < count; i++) {
+                uint64_t reader = (seed / 2 + round + (uint64_t)i) % READERS;
+                arguments[i] = copy_of(p->given.leaf[i]);
+                readers[i] = reader ? bt_expand_dims(arguments[i], 0) : NULL; /* another array, whatever the shape */
+                if (reader == 2)
+                    readers[i] = bt_slice_axis(bt_concat(((bt_array *[]){readers[i], readers[i]}), 2, 0), 0, 1, 2, 1);
+            }
+            what = call_and_compare(f, arguments, p, wanted);
+            if (!what) what = expect_donated(p, arguments, readers);
+        }
+    return what;
+}
+
 const char *check_calls(uint64_t seed) {
     const char *what = NULL;
     BT_SCOPE {
@@ -65,8 +119,10 @@ const char *check_calls(uint64_t seed) {
         keep_results(alike->results, alike->exact, alike->count, &wanted[1]);
         if (eager->count != inputs->count || eager->count != alike->count)
             what = "the function has other values";
-        else if (eager->count)
+        else if (eager->count) {
             what = call_all_ways(seed, inputs, &wanted[0], &wanted[1]);
+            if (!what) what = call_donating(seed, inputs, &wanted[0]);
+        }
         for (int i = 0; i < 2; i++) free_outcomes(&wanted[i]);
         free(wanted);
         for (int i = 0; i < 3; i++) free(all[i]);

@@ -32,6 +32,7 @@ static const mode simulated_modes[] = {
     {"avx2", DEVICES "vector=avx2,kernels=compiled", false, ODD, 1},
     {"sse2", DEVICES "vector=sse2", false, ALL, 1},
     {"eight threads", DEVICES "kernels=blocks,memory_fill=on", false, ALL, 8},
+    {"the CPU", DEVICES "default_device=cpu:0,memory_fill=on", false, EVEN, 1},
     {"cards", CARDS "kernels=blocks,memory_fill=on", false, ALL, 1},
     {"cards, eight threads", CARDS "kernels=blocks,flush_nodes=5", false, ODD, 8},
 };
@@ -50,10 +51,10 @@ typedef struct check {
     const char *(*fails)(uint64_t seed);
 } check;
 static const check simulated_checks[] = {
-    {"calls", DEVICES "kernels=blocks", EVEN, check_calls},
-    {"calls on cards", CARDS "kernels=blocks,memory_fill=on", ODD, check_calls},
-    {"plans", DEVICES "kernels=blocks", ODD, check_plans},
-    {"plans on cards", CARDS "kernels=blocks,memory_fill=on", EVEN, check_plans},
+    {"calls", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_calls},
+    {"calls on cards", CARDS "kernels=blocks", ODD, check_calls},
+    {"plans", DEVICES "kernels=blocks,memory_fill=on", ODD, check_plans},
+    {"plans on cards", CARDS "kernels=blocks", EVEN, check_plans},
     {"one program by eight threads", DEVICES "kernels=blocks", EVEN, check_threads},
     {"one program by eight threads on cards", CARDS "kernels=blocks,memory_fill=on", ODD, check_threads},
     {"faults", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_faults},

@@ -400,8 +400,9 @@ typedef struct ptx_launch {
     const ptx_function *function;
     uint32_t grid[3], block[3], dynamic_bytes;
     const unsigned char *arguments;
-    uint64_t seed;       /* order of warps */
-    uint64_t error_seed; /* errors of approximate instructions: the same operands give the same bits in each launch, as on a card */
+    uint64_t seed; /* order of warps */
+    uint64_t
+        error_seed; /* errors of approximate instructions: the same operands give the same bits in each launch, as on a card */
     uint64_t most_steps; /* instructions of warps, against endless loops; 0: no limit */
     int sample;   /* 0: all blocks; else the first, the last and so many drawn ones are run, and counts are scaled */
     void *memory; /* passed to watch.h's functions */
