@@ -1,14 +1,27 @@
-/* Steps that fail: whatever command fails on whatever device, the variables of the step are all old, or all new, and the next step is right. */
+/* Steps that fail: whatever command fails on whatever device, the variables of the step are all old, or all new, on all replicas, and the next step is right. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "random_programs/program.h"
 
-enum { VARIABLES = 3, ELEMENTS = 40, BYTES = ELEMENTS * sizeof(float) };
+enum { VARIABLES = 3, ELEMENTS = 40, BYTES = ELEMENTS * sizeof(float), IN = 5, OUT = 4 };
+static const char *const devices[VARIABLES] = {"gpu:0", "gpu:1", "gpu:2"};
 
+/* Of each variable; or of each replica of a model, its weights and biases. */
 typedef struct state {
     float of[VARIABLES][ELEMENTS];
 } state;
+
+typedef enum way { BY_FUNCTION, BY_SET, MIRRORED, WAYS } way;
+
+typedef struct subject {
+    uint64_t seed;
+    way way;
+    bt_shared *w[VARIABLES]; /* one on each device */
+    bt_strategy *strategy;   /* MIRRORED: a model with a replica on each */
+    bt_layer *model;
+    bt_optimizer *optimizer;
+} subject;
 
 /* One number of all values of a pure program. */
 static bt_array *one_number(uint64_t seed) {
@@ -25,78 +38,135 @@ static bt_array *one_number(uint64_t seed) {
 
 static bt_array *next_value(bt_shared *w, bt_array *number) { return bt_add(bt_tanh(bt_value(w)), number); }
 
-static void make_variables(bt_shared **w) {
-    static const char *const devices[VARIABLES] = {"gpu:0", "gpu:1", "gpu:2"};
-    for (int i = 0; i < VARIABLES; i++)
-        w[i] = bt_shared_new(bt_div(bt_arange(0, ELEMENTS, 1, BT_F32), bt_num(i + 1)), devices[i]);
+static subject new_subject(uint64_t seed) {
+    subject s = {.seed = seed, .way = (way)(seed / 2 % WAYS)};
+    if (s.way == MIRRORED) {
+        s.strategy = bt_mirrored(devices, VARIABLES);
+        s.optimizer = bt_momentum(0.1, 0.9);
+        BT_STRATEGY(s.strategy) s.model = bt_dense(IN, OUT, NULL, bt_key((int64_t)seed));
+    }
+    for (int i = 0; i < VARIABLES && s.way != MIRRORED; i++)
+        s.w[i] = bt_shared_new(bt_div(bt_arange(0, ELEMENTS, 1, BT_F32), bt_num(i + 1)), devices[i]);
+    return s;
 }
 
-/* By a set of all, or by a function's updates. */
-static bt_status step(bt_shared **w, uint64_t seed, bt_array *number) {
-    if (seed % 2) {
-        bt_array *values[VARIABLES];
-        for (int i = 0; i < VARIABLES; i++) values[i] = next_value(w[i], number);
-        return bt_set_all(w, values, VARIABLES);
+static bt_array *loss_of(bt_layer *model, bt_array *x, bt_array *y, void *number) {
+    return bt_mul(bt_mse(bt_apply(model, x), y), (bt_array *)number);
+}
+
+static bt_status step(const subject *s, bt_array *number) {
+    bt_array *values[VARIABLES], *output;
+    if (s->way == MIRRORED) {
+        bt_array *x = bt_uniform(bt_key(7), BT_F32, 6, IN), *y = bt_ones(BT_F32, 6, OUT);
+        return bt_block(bt_train_step(s->strategy, s->model, s->optimizer, loss_of, number, x, y));
     }
-    bt_array *scalar = bt_input_shape(BT_F32, (bt_shape){0}), *output;
+    if (s->way == BY_SET) {
+        for (int i = 0; i < VARIABLES; i++) values[i] = next_value(s->w[i], number);
+        return bt_set_all((bt_shared **)s->w, values, VARIABLES);
+    }
+    bt_array *scalar = bt_input_shape(BT_F32, (bt_shape){0});
     bt_update updates[VARIABLES];
-    for (int i = 0; i < VARIABLES; i++) updates[i] = (bt_update){w[i], next_value(w[i], scalar)};
+    for (int i = 0; i < VARIABLES; i++) updates[i] = (bt_update){s->w[i], next_value(s->w[i], scalar)};
     bt_array *total = bt_add(scalar, bt_num(1));
     bt_function *f = bt_function_new(&scalar, 1, &total, 1, updates, VARIABLES);
     return bt_call(f, &number, 1, &output, 1);
 }
 
-static bool read_all(bt_shared **w, state *now) {
-    bool read = true;
-    for (int i = 0; i < VARIABLES; i++) read = bt_read(bt_value(w[i]), now->of[i], BYTES) == BT_OK && read;
+static bool read_replica(const subject *s, int replica, float *to) {
+    bt_shared *parameters[2];
+    bool read = bt_parameters(s->model, parameters, 2) == 2;
+    BT_REPLICA(s->strategy, replica)
+        for (int i = 0; i < 2 && read; i++) {
+            bt_array *value = bt_value(parameters[i]);
+            read = bt_read(value, to, (size_t)bt_count(value) * sizeof *to) == BT_OK;
+            to += bt_count(value);
+        }
     return read;
 }
 
-static bool take_step(bt_shared **w, uint64_t seed, state *after) {
-    bool set = step(w, seed, one_number(seed)) == BT_OK;
-    return read_all(w, after) && set;
+static bool read_all(const subject *s, state *now) {
+    bool read = true;
+    memset(now, 0, sizeof *now);
+    for (int i = 0; i < VARIABLES; i++) {
+        bool one = s->way == MIRRORED ? read_replica(s, i, now->of[i])
+                                      : bt_read(bt_value(s->w[i]), now->of[i], BYTES) == BT_OK;
+        read = read && one;
+    }
+    return read;
 }
 
-static void draw_fault(uint64_t seed, char *text, size_t size) {
-    static const char *const entries[] = {"launch", "launch", "launch", "copy",  "peer_copy", "upload",
-                                          "alloc",  "record", "wait",   "query", "launch",    "peer_copy"};
-    uint64_t z = seed * UINT64_C(0x9E3779B97F4A7C15) >> 17;
-    snprintf(text, size, "%s:%d", entries[z % 12], 1 + (int)(z / 12 % (z & 64 ? 6 : 40)));
+static bool take_step(const subject *s, state *after) {
+    bool set = step(s, one_number(s->seed)) == BT_OK;
+    return read_all(s, after) && set;
 }
 
-static const char *fail_and_go_on(uint64_t seed, const state *old, const state *new) {
-    char fault[40];
+static uint64_t steps, undone; /* with a fault, and those that changed nothing */
+
+static const char *fail_and_go_on(uint64_t seed, const char *fault, const state *old, const state *new) {
     state now, after;
-    bt_shared *w[VARIABLES];
-    draw_fault(seed, fault, sizeof fault);
-    make_variables(w);
+    subject s = new_subject(seed);
     bt_array *number = one_number(seed); /* recorded, and its leaves are there */
     if (bt_set_flag("sim_fault", fault) != BT_OK) return "the fault is refused";
-    bt_status status = step(w, seed, number);
+    bt_status status = step(&s, number);
     bt_synchronize();
     if (bt_set_flag("sim_fault", "") != BT_OK) return "the fault stays";
-    if (!read_all(w, &now) && !read_all(w, &now)) return "a variable cannot be read after a failed step";
+    if (!read_all(&s, &now) && !read_all(&s, &now)) return "a variable cannot be read after a failed step";
     bool is_old = !memcmp(&now, old, sizeof now), is_new = !memcmp(&now, new, sizeof now);
+    steps++;
+    undone += is_old;
     if (!is_old && !is_new) return "after a failed step the variables are neither all old nor all new";
-    if (is_new && status != BT_OK) return "a step that was refused has set its variables";
-    if (!take_step(w, seed, &after) && !take_step(w, seed, &after)) return "the step after the failed one fails";
+    if (is_new && status != BT_OK && s.way != MIRRORED) return "a step that was refused has set its variables";
+    if (!take_step(&s, &after) && !take_step(&s, &after)) return "the step after the failed one fails";
     if (is_old && memcmp(&after, new, sizeof after)) return "the step after the failed one gives other values";
     return NULL;
 }
 
+/* --- which command fails ---------------------------------------------------------------------------------------------- */
+
+static int fired;
+static void count_faults(bt_status status, const char *text, void *data) {
+    (void)status, (void)data;
+    fired += strstr(text, "injected fault") != NULL;
+}
+
+/* A check takes some commands of one kind; a long one all of them, until none fails any more (errors of some are not told). */
+enum { DRAWN = 3, MOST = 200, UNTOLD = 5 };
+
+static const char *fail_each(uint64_t seed, const state *old, const state *new) {
+    static const char *const kinds[] = {"launch", "launch", "launch", "launch", "copy",  "fill",      "peer_copy",
+                                        "follow", "upload", "alloc",  "record", "query", "wait",      "download",
+                                        "launch", "record", "alloc",  "upload", "sync",  "all_reduce"};
+    uint64_t z = seed * UINT64_C(0x9E3779B97F4A7C15) >> 17;
+    const char *kind = kinds[z % (sizeof kinds / sizeof *kinds)], *what = NULL;
+    bool all = getenv("BERTH_TEST_LONG");
+    int untold = 0;
+    bt_set_error_handler(count_faults, NULL);
+    for (int i = 1; !what && (all ? i <= MOST && untold < UNTOLD : i <= DRAWN); i++) {
+        char fault[40];
+        uint64_t drawn = z / 32 * (uint64_t)i;
+        snprintf(fault, sizeof fault, "%s:%d", kind, all ? i : 1 + (int)(drawn % (drawn & 1024 ? 6 : 40)));
+        fired = 0;
+        BT_SCOPE
+            what = fail_and_go_on(seed, fault, old, new);
+        untold = fired ? 0 : untold + 1;
+        bt_error_clear();
+        if (what) printf("seed %llu: %s:\n", (unsigned long long)seed, fault);
+    }
+    bt_set_error_handler(NULL, NULL);
+    if (!what && steps >= 100 && undone * 8 < steps) what = "hardly a fault makes a step fail";
+    return what;
+}
+
 const char *check_faults(uint64_t seed) {
     const char *what = NULL;
+    state *old = malloc(sizeof *old), *new = malloc(sizeof *new);
     BT_SCOPE {
-        state *old = malloc(sizeof *old), *new = malloc(sizeof *new);
-        bt_shared *w[VARIABLES];
-        make_variables(w);
-        if (!read_all(w, old) || !take_step(w, seed, new))
-            what = "a step fails without a fault";
-        else
-            what = fail_and_go_on(seed, old, new);
-        free(old);
-        free(new);
+        subject s = new_subject(seed);
+        if (!read_all(&s, old) || !take_step(&s, new)) what = "a step fails without a fault";
     }
+    if (!what) what = fail_each(seed, old, new);
+    free(old);
+    free(new);
     bt_error_clear();
     return what;
 }

@@ -1,5 +1,5 @@
 // labels: threads
-// timeout: 1800
+// timeout: 5400
 /* Random programs in every way that this library can run them: the interpreter says what is right, the others must be near it and
  * equal to one another bit for bit. A program for which that fails is cut down to what still fails, and printed. */
 #include <getopt.h>
@@ -57,8 +57,8 @@ static const check simulated_checks[] = {
     {"plans on cards", CARDS "kernels=blocks", EVEN, check_plans},
     {"one program by eight threads", DEVICES "kernels=blocks", EVEN, check_threads},
     {"one program by eight threads on cards", CARDS "kernels=blocks,memory_fill=on", ODD, check_threads},
-    {"faults", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_faults},
-    {"faults on cards", CARDS "kernels=blocks", ODD, check_faults},
+    {"faults", DEVICES "kernels=blocks,memory_fill=on,strict=on", EVEN, check_faults},
+    {"faults on cards", CARDS "kernels=blocks,strict=on", ODD, check_faults},
 };
 static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check_calls},
                                    {"plans", "default_device=gpu:0", ODD, check_plans}};

@@ -49,7 +49,7 @@ void keep_results(bt_array *const *results, const bool *exact, int count, outcom
 
 /* What is wrong (a static text), or NULL. calls.c: a pure program as a function that is called again and again, with other numbers, at other places in memory, with
  * arguments that are one array. plans.c: its evaluations come again, with other scalars, at other places, held otherwise. threads.c: eight threads do all that at once. faults.c: steps that fail
- * at a command drawn by the seed leave all variables old, or all new. */
+ * at commands drawn by the seed leave all variables on all replicas old, or all new. */
 const char *check_calls(uint64_t seed);
 const char *check_plans(uint64_t seed);
 const char *check_threads(uint64_t seed);
