@@ -1,7 +1,9 @@
 /* Steps that fail: whatever command fails on whatever device, the variables of the step are all old, or all new, on all replicas, and the next step is right. */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/flags.h"
 #include "random_programs/program.h"
 
 enum { VARIABLES = 3, ELEMENTS = 40, BYTES = ELEMENTS * sizeof(float), IN = 5, OUT = 4 };
@@ -100,16 +102,50 @@ static bool take_step(const subject *s, state *after) {
     return read_all(s, after) && set;
 }
 
+/* --- commands that fail ----------------------------------------------------------------------------------------------- */
+
+/* On simulated devices, or calls of CUDA on emulated ones; some kinds more often than others. */
+static const char *const simulated_kinds[] = {"launch", "launch", "launch", "launch", "copy",  "fill",      "peer_copy",
+                                              "follow", "upload", "alloc",  "record", "query", "wait",      "download",
+                                              "launch", "record", "alloc",  "upload", "sync",  "all_reduce"};
+static const char *const emulated_kinds[] = {"cuLaunchKernel",       "cuLaunchKernel",    "cuLaunchKernel",
+                                             "cuMemcpyHtoDAsync_v2", "cuMemAlloc_v2",     "cuEventRecord",
+                                             "cuStreamWaitEvent",    "cuMemcpyPeerAsync", "cuMemcpyDtoHAsync_v2"};
+enum {
+    KINDS_SIMULATED = sizeof simulated_kinds / sizeof *simulated_kinds,
+    KINDS_EMULATED = sizeof emulated_kinds / sizeof *emulated_kinds
+};
+
+/* Of the fake machine (tests/fakes); NULL: the devices are simulated, or real. */
+static void (*set_emulated_fault)(const char *name, int device, long nth, int code);
+static bool find_emulated_fault(void) {
+    void *machine = bti_flag_bool(BTI_FLAG_devices) ? NULL : dlopen("libfake_machine.so", RTLD_NOW | RTLD_NOLOAD);
+    set_emulated_fault = NULL;
+    if (machine) *(void **)(void *)&set_emulated_fault = dlsym(machine, "fake_set_fault");
+    return set_emulated_fault || bti_flag_bool(BTI_FLAG_devices);
+}
+
+/* The nth call of this kind from now on fails; kind "": none does. */
+static bool set_fault(const char *kind, int nth) {
+    char text[40] = "";
+    if (set_emulated_fault) {
+        set_emulated_fault(kind, -1, nth, !strcmp(kind, "cuMemAlloc_v2") ? 2 : 1);
+        return true;
+    }
+    if (*kind) snprintf(text, sizeof text, "%s:%d", kind, nth);
+    return bt_set_flag("sim_fault", text) == BT_OK;
+}
+
 static uint64_t steps, undone; /* with a fault, and those that changed nothing */
 
-static const char *fail_and_go_on(uint64_t seed, const char *fault, const state *old, const state *new) {
+static const char *fail_and_go_on(uint64_t seed, const char *kind, int nth, const state *old, const state *new) {
     state now, after;
     subject s = new_subject(seed);
     bt_array *number = one_number(seed); /* recorded, and its leaves are there */
-    if (bt_set_flag("sim_fault", fault) != BT_OK) return "the fault is refused";
+    if (!set_fault(kind, nth)) return "the fault is refused";
     bt_status status = step(&s, number);
     bt_synchronize();
-    if (bt_set_flag("sim_fault", "") != BT_OK) return "the fault stays";
+    if (!set_fault("", 0)) return "the fault stays";
     if (!read_all(&s, &now) && !read_all(&s, &now)) return "a variable cannot be read after a failed step";
     bool is_old = !memcmp(&now, old, sizeof now), is_new = !memcmp(&now, new, sizeof now);
     steps++;
@@ -121,36 +157,31 @@ static const char *fail_and_go_on(uint64_t seed, const char *fault, const state 
     return NULL;
 }
 
-/* --- which command fails ---------------------------------------------------------------------------------------------- */
-
-static int fired;
-static void count_faults(bt_status status, const char *text, void *data) {
-    (void)status, (void)data;
-    fired += strstr(text, "injected fault") != NULL;
+static int told;
+static void count_errors(bt_status status, const char *text, void *data) {
+    (void)status, (void)text, (void)data;
+    told++;
 }
 
 /* A check takes some commands of one kind; a long one all of them, until none fails any more (errors of some are not told). */
 enum { DRAWN = 3, MOST = 200, UNTOLD = 5 };
 
 static const char *fail_each(uint64_t seed, const state *old, const state *new) {
-    static const char *const kinds[] = {"launch", "launch", "launch", "launch", "copy",  "fill",      "peer_copy",
-                                        "follow", "upload", "alloc",  "record", "query", "wait",      "download",
-                                        "launch", "record", "alloc",  "upload", "sync",  "all_reduce"};
     uint64_t z = seed * UINT64_C(0x9E3779B97F4A7C15) >> 17;
-    const char *kind = kinds[z % (sizeof kinds / sizeof *kinds)], *what = NULL;
+    const char *kind = set_emulated_fault ? emulated_kinds[z % KINDS_EMULATED] : simulated_kinds[z % KINDS_SIMULATED];
+    const char *what = NULL;
     bool all = getenv("BERTH_TEST_LONG");
     int untold = 0;
-    bt_set_error_handler(count_faults, NULL);
+    bt_set_error_handler(count_errors, NULL); /* strict=on */
     for (int i = 1; !what && (all ? i <= MOST && untold < UNTOLD : i <= DRAWN); i++) {
-        char fault[40];
         uint64_t drawn = z / 32 * (uint64_t)i;
-        snprintf(fault, sizeof fault, "%s:%d", kind, all ? i : 1 + (int)(drawn % (drawn & 1024 ? 6 : 40)));
-        fired = 0;
+        int nth = all ? i : 1 + (int)(drawn % (drawn & 1024 ? 6 : 40));
+        told = 0;
         BT_SCOPE
-            what = fail_and_go_on(seed, fault, old, new);
-        untold = fired ? 0 : untold + 1;
+            what = fail_and_go_on(seed, kind, nth, old, new);
+        untold = told ? 0 : untold + 1;
         bt_error_clear();
-        if (what) printf("seed %llu: %s:\n", (unsigned long long)seed, fault);
+        if (what) printf("seed %llu: %s:%d:\n", (unsigned long long)seed, kind, nth);
     }
     bt_set_error_handler(NULL, NULL);
     if (!what && steps >= 100 && undone * 8 < steps) what = "hardly a fault makes a step fail";
@@ -158,6 +189,7 @@ static const char *fail_each(uint64_t seed, const state *old, const state *new) 
 }
 
 const char *check_faults(uint64_t seed) {
+    if (!find_emulated_fault()) return NULL; /* real devices */
     const char *what = NULL;
     state *old = malloc(sizeof *old), *new = malloc(sizeof *new);
     BT_SCOPE {

@@ -61,7 +61,9 @@ static const check simulated_checks[] = {
     {"faults on cards", CARDS "kernels=blocks,strict=on", ODD, check_faults},
 };
 static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check_calls},
-                                   {"plans", "default_device=gpu:0", ODD, check_plans}};
+                                   {"plans", "default_device=gpu:0,memory_fill=on", ODD, check_plans},
+                                   {"one program by eight threads", "default_device=gpu:0", ODD, check_threads},
+                                   {"faults", "default_device=gpu:0,strict=on", EVEN, check_faults}};
 
 enum { BATCH = 100 };
 #define LENGTH(table) (int)(sizeof(table) / sizeof *(table))
@@ -248,7 +250,7 @@ int main(int argc, char **argv) {
     unsigned long long first = 1, last = getenv("BERTH_TEST_LONG") ? 20000 : 500, print = 0;
     const char *summary = NULL;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    last = 60;
+    last = 40;
 #endif
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p') print = strtoull(optarg, NULL, 10);
