@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Mutants: mistakes made on purpose in kernels and in the driver of CUDA, which the tests on emulated GPUs must notice.
+"""Mutants: mistakes made on purpose in kernels, in the driver of CUDA and above it, which the tests on emulated GPUs and random programs must notice.
 
 Each *.patch of this folder changes files of src/ and begins with the lines
     What: one sentence
@@ -39,8 +39,8 @@ def parse():
 
 
 def split_command(command):
-    """Its variables, and its program with arguments."""
-    return re.fullmatch(r"((?:\w+=\S+ )*)(.*)", command).groups()
+    """Its variables, its program, and that program's arguments."""
+    return re.fullmatch(r"((?:\w+=\S+ )*)(\S+)(.*)", command).groups()
 
 
 class Mutant:
@@ -121,15 +121,20 @@ class Build:
 SEEDS = range(1, 4)  # each draws other orders; a mistake may need one of them, and none may raise a false alarm
 
 
+def gpus(arguments):
+    """Options of tests/emulated: random programs on emulated GPUs need three."""
+    return "--gpus 3 " if "--gpus" in arguments else ""
+
+
 def run(command, build, seconds, seed, library=None):
     """(exit code, output) of a command on emulated GPUs."""
     environment = dict(os.environ, BERTH_FAKE_SEED=str(seed))
     if library:
         environment["LD_LIBRARY_PATH"] = str(library)
-    variables, program = split_command(command)
+    variables, program, arguments = split_command(command)
     if library and (library / "test").exists():
         program = library / "test"
-    words = ["bash", "-c", f"{variables}exec tests/emulated {program}"]
+    words = ["bash", "-c", f"{variables}exec tests/emulated {gpus(arguments)}{program}{arguments}"]
     try:
         done = subprocess.run(words, cwd=build.folder, env=environment, capture_output=True, text=True, errors="replace",
                               timeout=seconds, stdin=subprocess.DEVNULL)

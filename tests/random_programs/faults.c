@@ -144,9 +144,13 @@ static const char *fail_and_go_on(uint64_t seed, const char *kind, int nth, cons
     bt_array *number = one_number(seed); /* recorded, and its leaves are there */
     if (!set_fault(kind, nth)) return "the fault is refused";
     bt_status status = step(&s, number);
-    bt_synchronize();
+    bool read = false;
+    if (nth % 2)
+        bt_synchronize();
+    else
+        read = read_all(&s, &now); /* reads go on with the step, and may fail themselves */
     if (!set_fault("", 0)) return "the fault stays";
-    if (!read_all(&s, &now) && !read_all(&s, &now)) return "a variable cannot be read after a failed step";
+    if (!read && !read_all(&s, &now) && !read_all(&s, &now)) return "a variable cannot be read after a failed step";
     bool is_old = !memcmp(&now, old, sizeof now), is_new = !memcmp(&now, new, sizeof now);
     steps++;
     undone += is_old;
@@ -184,7 +188,7 @@ static const char *fail_each(uint64_t seed, const state *old, const state *new) 
         if (what) printf("seed %llu: %s:%d:\n", (unsigned long long)seed, kind, nth);
     }
     bt_set_error_handler(NULL, NULL);
-    if (!what && steps >= 100 && undone * 8 < steps) what = "hardly a fault makes a step fail";
+    if (!what && steps >= 600 && undone * 8 < steps) what = "hardly a fault makes a step fail";
     return what;
 }
 

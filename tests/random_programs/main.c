@@ -288,6 +288,7 @@ int main(int argc, char **argv) {
     run_seconds = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
     printf("%llu programs, %ld results, %ld of them refused, %d modes, %d differences\n", last - first + 1,
            results + refused, refused, mode_count, failures);
+    if (failures) printf("%d checks failed\n", failures);
     if (summary) write_summary(summary, first, last, failures);
     return failures ? 1 : 0;
 }
