@@ -308,17 +308,34 @@ static void sum_over(bt_strategy *gpus, int i) {
     }
 }
 
-/* Over all devices, and over two of them in another order. */
+/* Over all devices, over two of them in another order, and over two others. */
 static void sums_over_devices_are_ordered(void **state) {
     begin();
     bt_strategy *all = bt_mirrored(NULL, 0), *two = bt_mirrored((const char *[]){"gpu:1", "gpu:0"}, 2);
+    bt_strategy *others = bt_device_count(BT_GPU) > 2 ? bt_mirrored((const char *[]){"gpu:0", "gpu:2"}, 2) : NULL;
     for (int i = 0; i < 8; i++)
         BT_SCOPE {
             sum_over(all, i);
             sum_over(two, i);
+            if (others) sum_over(others, i);
         }
+    if (others) bt_strategy_release(others);
     bt_strategy_release(two);
     bt_strategy_release(all);
+}
+
+/* A loop of no steps leaves a copy, within the device, of what a kernel makes, and another kernel reads it. */
+static bt_array *never(bt_array *const *carry, void *data) { return bt_lt(carry[1], bt_num(0)); }
+static void add_one(bt_array **carry, void *data) { carry[0] = bt_add(carry[0], bt_num(1)); }
+static void copies_within_a_device_are_ordered(void **state) {
+    begin();
+    for (int i = 0; i < 8; i++)
+        BT_SCOPE {
+            bt_array *line = bt_mod(bt_arange(0, LARGE / 32, 1, BT_F32), bt_num(509));
+            bt_array *carry[] = {bt_add(line, bt_num(i)), bt_f32(1)};
+            OK(bt_while(never, add_one, NULL, 3, carry, 2));
+            expect_line(bt_mul(carry[0], bt_num(2)), LARGE / 32, (float)i, 2, 0);
+        }
 }
 
 /* --- the end ---------------------------------------------------------------------------------------------------------- */
@@ -339,17 +356,12 @@ static void shutdown_waits_for_work(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_transfers_are_ordered),
-        cmocka_unit_test(small_uploads_share_a_buffer),
-        cmocka_unit_test(memory_is_reused_in_order),
-        cmocka_unit_test(uploads_are_read_back),
-        cmocka_unit_test(many_arguments_go_through_memory),
-        cmocka_unit_test(copies_between_devices_are_ordered),
-        cmocka_unit_test(copies_outlive_their_sources),
-        cmocka_unit_test(sums_over_devices_are_ordered),
-        cmocka_unit_test(shutdown_waits_for_work),
-        cmocka_unit_test(kernels_agree_with_the_cpu),
-        cmocka_unit_test(sums_are_folded_alike),
+        cmocka_unit_test(large_transfers_are_ordered),      cmocka_unit_test(small_uploads_share_a_buffer),
+        cmocka_unit_test(memory_is_reused_in_order),        cmocka_unit_test(uploads_are_read_back),
+        cmocka_unit_test(many_arguments_go_through_memory), cmocka_unit_test(copies_between_devices_are_ordered),
+        cmocka_unit_test(copies_outlive_their_sources),     cmocka_unit_test(copies_within_a_device_are_ordered),
+        cmocka_unit_test(sums_over_devices_are_ordered),    cmocka_unit_test(shutdown_waits_for_work),
+        cmocka_unit_test(kernels_agree_with_the_cpu),       cmocka_unit_test(sums_are_folded_alike),
     };
     return RUN_EMULATED(tests);
 }
