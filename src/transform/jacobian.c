@@ -103,8 +103,7 @@ bt_status bt_hvp(bt_array *loss, bt_array *const *wrt, bt_array *const *vectors,
     BTI_PUBLIC("bt_hvp");
     BTI_TRY(bti_check_list(products, count, "products"));
     bt_array **gradients = bti_calloc((size_t)(count > 0 ? count : 0) + 1, sizeof *gradients);
-    bt_status status = gradients ? bti_check_list(wrt, count, "wrt") : bti_no_memory();
-    if (status == BT_OK) status = bti_check_list(vectors, count, "vectors");
+    bt_status status = gradients ? bti_check_tangents(vectors, "vectors", wrt, "wrt", count) : bti_no_memory();
     if (status == BT_OK) status = bt_grad(loss, wrt, count, gradients);
     if (status == BT_OK) status = bt_jvp(gradients, count, wrt, vectors, count, products);
     for (int i = 0; i < count && status == BT_OK; i++) bti_public_keep(&bti_public_, products[i]);

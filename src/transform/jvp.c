@@ -38,27 +38,32 @@ static bt_status check_floats(bt_array *const *arrays, int count, const char *na
     return BT_OK;
 }
 
-static bt_status check_tangent(bt_array *tangent, const bt_array *x, int index) {
+static bt_status check_tangent(bt_array *tangent, const char *name, const bt_array *x, const char *of_name, int index) {
     const bti_node *has = bti_node_of(tangent), *of = bti_node_of(x);
     if (bti_transfer_refused(has, of->device)) {
-        bti_error *error = bti_transfer_error(has, of->device, "tangent", "is tangents[%d] of an array that is on %s",
+        bti_error *error = bti_transfer_error(has, of->device, "tangent", "is %s[%d] of an array that is on %s", name,
                                               index, bt_device_name(bt_device_of(x)));
         bt_status status = bti_fail_with(error);
         bti_error_release(error);
         return status;
     }
     if (bti_shape_equal(of->rank, of->shape, has->rank, has->shape)) return BT_OK;
-    return bti_fail(BT_INVALID_ARGUMENT, "tangents[%d] has shape %s; it must have that of xs[%d], %s", index,
-                    bti_shape_string(tangent).text, index, bti_shape_string(x).text);
+    return bti_fail(BT_INVALID_ARGUMENT, "%s[%d] has shape %s; it must have that of %s[%d], %s", name, index,
+                    bti_shape_string(tangent).text, of_name, index, bti_shape_string(x).text);
+}
+
+bt_status bti_check_tangents(bt_array *const *tangents, const char *name, bt_array *const *xs, const char *of_name,
+                             int count) {
+    BTI_TRY(check_floats(xs, count, of_name));
+    BTI_TRY(check_floats(tangents, count, name));
+    for (int i = 0; i < count; i++) BTI_TRY(check_tangent(tangents[i], name, xs[i], of_name, i));
+    return BT_OK;
 }
 
 static bt_status check_question(bt_array *const *ys, int y_count, bt_array *const *xs, bt_array *const *tangents,
                                 int x_count) {
     BTI_TRY(check_floats(ys, y_count, "ys"));
-    BTI_TRY(check_floats(xs, x_count, "xs"));
-    BTI_TRY(check_floats(tangents, x_count, "tangents"));
-    for (int i = 0; i < x_count; i++) BTI_TRY(check_tangent(tangents[i], xs[i], i));
-    return BT_OK;
+    return bti_check_tangents(tangents, "tangents", xs, "xs", x_count);
 }
 
 /* --- histories that end ---------------------------------------------------------------------------------------------- */

@@ -205,6 +205,7 @@ static void second_derivatives(void **state) {
         assert_int_equal(bt_hvp(x, &x, &x, 1, products), BT_INVALID_ARGUMENT);
         assert_int_equal(bt_hvp(loss, &x, NULL, 1, products), BT_INVALID_ARGUMENT);
         assert_int_equal(bt_hvp(loss, &x, &w, 1, products), BT_INVALID_ARGUMENT);
+        assert_non_null(strstr(bt_error_text(), "vectors[0] has shape (1,); it must have that of wrt[0], (3,)"));
         assert_int_equal(bt_peek_status(products[0]), BT_INVALID_ARGUMENT);
         BAD(hessian, bt_hessian(x, x), "must be a floating scalar");
     }
