@@ -212,18 +212,18 @@ static void a_failed_set_below_others_holds_up_nobody(void **state) {
     OK(bt_shutdown());
     OK(bt_set_flag("devices", "sim:h200*1"));
     BT_SCOPE {
-        bt_shared *w = bt_shared_new(bt_full(0, BT_F32, 64, 64), NULL);
+        bt_shared *w = bt_shared_new(bt_full(0, BT_F32, 128, 128), NULL);
         OK(bt_shared_status(w));
         set_fault("wait:1");
         for (int i = 0; i < 24; i++) {
-            bt_array *x = bt_full(i + 1, BT_F32, 64, 64);
+            bt_array *x = bt_full(i + 1, BT_F32, 128, 128);
             for (int k = 0; k < 4; k++) x = bt_mul(bt_matmul(x, x), bt_num(1e-6));
             (void)!bt_set(w, x);
             (void)!bt_eval(bt_value(w));
         }
         set_fault("");
         bt_synchronize();
-        OK(bt_set(w, bt_full(7, BT_F32, 64, 64)));
+        OK(bt_set(w, bt_full(7, BT_F32, 128, 128)));
         assert_true(bt_item(bt_max(bt_value(w), BT_ALL, false)) == 7);
     }
     OK(bt_shutdown());
