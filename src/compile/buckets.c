@@ -51,20 +51,21 @@ static void sources(const orderer *o, const bti_step *step, int i, int32_t *foun
     found[1] = found[0] < 0 ? -1 : storage_of(o, bti_read_after(o->planner->fuser, value)); /* -1: an index */
 }
 
+/* The largest of these numbers, by storage, over what the step reads; at least `least`. */
+static int32_t largest_of_inputs(const orderer *o, const bti_step *step, const int32_t *numbers, int32_t least) {
+    int32_t from[2];
+    for (int i = 0; i < step->input_count; i++) {
+        sources(o, step, i, from);
+        for (int k = 0; k < 2; k++)
+            if (from[k] >= 0 && numbers[from[k]] > least) least = numbers[from[k]];
+    }
+    return least;
+}
+
 /* Whether its device goes on to the next step meanwhile. */
 static bool is_beside(const bti_step *step) { return step->kind == BTI_STEP_COPY; }
 
 /* --- when each is ready ----------------------------------------------------------------------------------------------------- */
-
-static int32_t level_of_inputs(const orderer *o, const bti_step *step) {
-    int32_t level = 0, from[2];
-    for (int i = 0; i < step->input_count; i++) {
-        sources(o, step, i, from);
-        for (int k = 0; k < 2; k++)
-            if (from[k] >= 0 && o->level[from[k]] > level) level = o->level[from[k]];
-    }
-    return level;
-}
 
 static void note_outputs(orderer *o, const bti_step *step, int32_t level, int32_t place) {
     for (int i = 0; i < step->output_count; i++) {
@@ -76,7 +77,7 @@ static void note_outputs(orderer *o, const bti_step *step, int32_t level, int32_
 
 static void add_collective(orderer *o, int32_t number) {
     const bti_step *step = &o->plan->steps.items[number];
-    collective c = {.step = number, .level = level_of_inputs(o, step) + 1, .ready = -1};
+    collective c = {.step = number, .level = largest_of_inputs(o, step, o->level, 0) + 1, .ready = -1};
     for (int i = 0; i < step->input_count; i++) {
         int32_t storage = bti_plan_operand(o->plan, step, i)->storage;
         if (o->placed[storage] > c.ready) c.ready = o->placed[storage];
@@ -95,7 +96,7 @@ static void note_levels(orderer *o) {
             add_collective(o, (int32_t)s);
             continue;
         }
-        int32_t own = level_of_inputs(o, step);
+        int32_t own = largest_of_inputs(o, step, o->level, 0);
         if (is_beside(step)) {
             note_outputs(o, step, own, place[step->device]);
             continue;
@@ -243,38 +244,22 @@ static int compare_places(const void *left, const void *right) {
 
 /* After what the step reads, and after the device's step before it. */
 static int32_t take_turn(orderer *o, const bti_step *step) {
-    int32_t turn = 0, from[2], *last = o->of_device + step->device;
-    for (int i = 0; i < step->input_count; i++) {
-        sources(o, step, i, from);
-        for (int k = 0; k < 2; k++)
-            if (from[k] >= 0 && o->turn[from[k]] >= turn) turn = o->turn[from[k]] + 1;
-    }
+    int32_t turn = largest_of_inputs(o, step, o->turn, -1) + 1, *last = o->of_device + step->device;
     if (!is_beside(step)) turn = *last = turn > *last ? turn : *last + 1;
     for (int i = 0; i < step->output_count; i++) o->turn[bti_plan_output(o->plan, step, i)->storage] = turn;
     return turn;
 }
 
-/* What no bucket needs goes out with what it reads. */
-static int32_t rank_beside(const orderer *o, const bti_step *step, const int32_t *rank) {
-    int32_t own = 0, from[2];
-    for (int i = 0; i < step->input_count; i++) {
-        sources(o, step, i, from);
-        for (int k = 0; k < 2; k++)
-            if (from[k] >= 0 && rank[from[k]] > own) own = rank[from[k]];
-    }
-    return own;
-}
-
-/* The place of each step that is no collective; how many. */
+/* The place of each step that is no collective; how many. A copy that no bucket needs goes out with what it reads. */
 static int32_t place_steps(orderer *o, place *places) {
-    int32_t *rank = o->need, *of_step = o->need + o->plan->storages.count,
-            count = 0; /* rank: by storage, of the step that makes it */
+    int32_t *rank = o->need; /* by storage: of the step that makes it */
+    int32_t *of_step = o->need + o->plan->storages.count, count = 0;
     for (size_t s = 0; s < o->plan->storages.count; s++) rank[s] = 0;
     for (int d = 0; d < o->devices; d++) o->of_device[d] = -1;
     for (int32_t s = 0; s < (int32_t)o->plan->steps.count; s++) {
         const bti_step *step = &o->plan->steps.items[s];
         bool summed = step->kind == BTI_STEP_COLLECTIVE;
-        if (is_beside(step) && of_step[s] == NEVER) of_step[s] = rank_beside(o, step, rank);
+        if (is_beside(step) && of_step[s] == NEVER) of_step[s] = largest_of_inputs(o, step, rank, 0);
         for (int i = 0; i < step->output_count; i++)
             rank[bti_plan_output(o->plan, step, i)->storage] = summed ? NEVER : of_step[s];
         if (!summed) places[count++] = (place){of_step[s], take_turn(o, step), !is_beside(step), s};

@@ -132,14 +132,12 @@ void bti_device_fill_idle(int id, uint64_t address, size_t bytes) {
     if (!device || !atomic_load_explicit(&device->opened, memory_order_acquire) || bti_device_is_late(id)) return;
     size_t chunk = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
     void *nothing = bti_alloc(chunk);
-    bool quiet = bti_errors_quiet(true);
-    bti_error *before = bti_error_last();
+    bti_errors_aside aside = bti_errors_aside_begin();
     if (nothing) memset(nothing, 0xff, chunk);
     for (size_t at = 0; at < bytes && nothing; at += chunk)
         if (device->driver->upload(device->state, address + at, nothing, bytes - at < chunk ? bytes - at : chunk))
             break;
-    bti_error_put_back(before);
-    bti_errors_quiet(quiet);
+    bti_errors_aside_end(aside);
     bti_free(nothing);
 }
 

@@ -136,11 +136,11 @@ bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures
 bt_status bti_region_results(bti_node *const *outputs, int count, int carried, int64_t length, bti_type *types) {
     for (int o = 0; o < count; o++) {
         if (o >= carried && outputs[o]->rank == BTI_MAX_RANK)
-            return bti_fail(BT_INVALID_ARGUMENT,
-                            "what a loop computes again for a derivative or a batch has an array of %d axes for each "
-                            "step, and an axis of "
-                            "steps makes one too many: give the loop arrays of fewer axes (bt_reshape)",
-                            BTI_MAX_RANK);
+            return bti_fail(
+                BT_INVALID_ARGUMENT,
+                "what a loop computes again for a derivative or a batch has an array of %d axes for each "
+                "step, and an axis of steps makes one too many: give the loop arrays of fewer axes (bt_reshape)",
+                BTI_MAX_RANK);
         types[o] = o < carried ? bti_type_of(outputs[o]) : bti_type_of_rows(outputs[o], length);
     }
     return BT_OK;

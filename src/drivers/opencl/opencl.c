@@ -157,10 +157,10 @@ static void cl_close_device(void *opened) {
 
 enum { PATIENCE_MS = 10000 };
 
-static bool has_finished(bti_cl_device *device, cl_event last) {
-    cl_int state = CL_COMPLETE, error;
-    error = device->cl->clGetEventInfo(last, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    return error != CL_SUCCESS || state <= CL_COMPLETE;
+static cl_int event_state(bti_cl_device *device, cl_event marker) {
+    cl_int state = CL_SUCCESS;
+    cl_int error = device->cl->clGetEventInfo(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    return error == CL_SUCCESS ? state : error;
 }
 
 static void finish_on_cpu(void) {
@@ -171,7 +171,7 @@ static void finish_on_cpu(void) {
         if (!device || !device->queue) continue;
         if (device->cl->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &last) != CL_SUCCESS) continue;
         (void)device->cl->clFlush(device->queue);
-        for (; !has_finished(device, last) && ms < PATIENCE_MS; ms++)
+        for (; event_state(device, last) > CL_COMPLETE && ms < PATIENCE_MS; ms++)
             nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         device->cl->clReleaseEvent(last);
     }
@@ -218,12 +218,6 @@ static bt_status cl_record(void *opened, bti_event *event) {
     event->value = (uint64_t)(uintptr_t)marker;
     BTI_CL_TRY(device, "an event", device->cl->clFlush(device->queue));
     return BT_OK;
-}
-
-static cl_int event_state(bti_cl_device *device, cl_event marker) {
-    cl_int state = CL_SUCCESS;
-    cl_int error = device->cl->clGetEventInfo(marker, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    return error == CL_SUCCESS ? state : error;
 }
 
 static bt_status cl_wait_event(void *opened, bti_event event) {
