@@ -7,13 +7,16 @@
 #   --pack DIR       makes such a folder of build/release, with the libraries that it needs, for a machine that has not
 #   --shrink N       large rows N times smaller, fewer rows (1)
 #   --one-in N       of N conformance cases one is run (8), BERTH_TEST_DRAW=0, 1... says which; 1: all
-#   --parts A,B      only these parts (build conformance golden examples contexts sanitizer first bench peers)
+#   --parts A,B      only these parts (build conformance golden tests examples contexts sanitizer first bench peers)
 # Each part has a time limit of its own; one that fails does not stop the others. Written are table.md, figures.json and log.txt.
 # Exit code: 0, 1 when a part failed, 77 when there is no such device.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-names=(build conformance golden examples contexts sanitizer first bench peers)
+names=(build conformance golden tests examples contexts sanitizer first bench peers)
+# Tests that say the same on any device.
+device_tests="array.plan_cache function.call function.donate function.fill function.large function.sizes function.steps function.updating
+    grad.rules ops.control ops.ops tests.ahead tests.boxes tests.call tests.custom_kernel tests.custom_results tests.epilogues"
 root=$PWD device=cuda build='' out='' shrink=1 one_in=8 resume=no parts=$(IFS=,; echo "${names[*]}")
 jobs=$(nproc) seconds_in_all=585
 
@@ -22,10 +25,11 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # pack DIR: what the parts need of build/release, without symbols, and its libraries but those of the C library.
 pack() {
+    local tests=(build/release/tests/{tests.conformance_test,random_programs} $(printf 'build/release/tests/%s_test ' $device_tests))
     mkdir -p "$1/tests" "$1/examples" "$1/libraries" || exit 1
-    cp -L build/release/berth build/release/golden build/release/libberth.so.0 "$1/" && cp build/release/tests/tests.conformance_test "$1/tests/" &&
+    cp -L build/release/berth build/release/golden build/release/libberth.so.0 "$1/" && cp "${tests[@]}" "$1/tests/" &&
         cp build/release/examples/* "$1/examples/" || die "build it first: ./go build release"
-    ldd "$1/berth" "$1/golden" "$1/tests/tests.conformance_test" | sed -n 's|.* => \(/[^ ]*\) .*|\1|p' | sort -u |
+    ldd "$1/berth" "$1/golden" "$1"/tests/* | sed -n 's|.* => \(/[^ ]*\) .*|\1|p' | sort -u |
         grep -Ev '/lib(berth|c|m|dl|rt|pthread)\.so' | xargs -r cp -L -t "$1/libraries"
     strip --strip-unneeded "$1"/berth "$1"/golden "$1"/lib*.so* "$1"/tests/* "$1"/examples/* 2>/dev/null
     du -sh "$1"
@@ -134,7 +138,8 @@ part_build() {
     ! have ninja || generator=(-G Ninja)
     cmake -S . -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DBERTH_TESTS=$tests || return 1
     cmake --build "$build" -j "$jobs" --target berth || return 1
-    [ $tests = OFF ] || cmake --build "$build" -j "$jobs" --target tests.conformance_test golden || return 1
+    [ $tests = OFF ] || cmake --build "$build" -j "$jobs" --target tests.conformance_test golden random_programs \
+        $(printf '%s_test ' $device_tests) || return 1
     cmake --build "$build" -j "$jobs" --target $(find examples -name '*.c' -printf 'example.%f\n' | sed 's/\.c$//') || return 1
     echo "built, tests $tests"
 }
@@ -175,6 +180,32 @@ part_golden() {
     done
     sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, .*/\1 \2/p' "$work"/golden.[0-9]* | awk '{p += $1; f += $2} END {print p + 0 " passed, " f + 0 " failed"}'
     return $rc
+}
+
+# test_on_device NAME [ARGS]: one of the tests, or random programs.
+test_on_device() {
+    local name=$1
+    shift
+    timeout -k 5 110 "$build/tests/$name" "$@" >"$work/test.$name$*" 2>&1 && echo "$name $* passed" || echo "$name $* FAILED: exit code $?"
+}
+
+# Those on any device in turn, several at once, and random programs in each of four processes.
+part_tests() {
+    local first name
+    [ -x "$build/tests/random_programs" ] || { echo "no tests in $build"; return 77; }
+    [[ $device == cuda* ]] || { echo "of CUDA only"; return 77; }
+    export BERTH_TEST_DEVICES=cuda BERTH_FLAGS=${BERTH_FLAGS:+$BERTH_FLAGS,}default_device=$device
+    export BERTH_TEST_FLAGS=default_device=$device${cuda_flags:+,$cuda_flags}
+    for first in 0 1 2 3; do
+        first=$((first * 1000 + 10 * ${BERTH_TEST_DRAW:-0} + 1))
+        echo "random_programs --gpus --seeds $first..$((first + programs - 1))"
+    done >"$work/tests.list"
+    for name in $device_tests; do echo "${name}_test"; done >>"$work/tests.list"
+    xargs -P "$jobs" -a "$work/tests.list" -I{} bash -c 'test_on_device {}' >"$work/tests.said"
+    for name in $(sed -n 's/ .*FAILED.*//p' "$work/tests.said" | sort -u); do tail -n 40 "$work/test.$name"*; done
+    cat "$work/tests.said"
+    echo "$(grep -c passed "$work/tests.said") passed, $(grep -c FAILED "$work/tests.said") failed"
+    ! grep -q FAILED "$work/tests.said"
 }
 
 # Examples that ask for simulated GPUs run on real ones where there are enough of them.
@@ -221,27 +252,29 @@ part_contexts() {
     return $rc
 }
 
-# Each tool over one case of each row and one in a thousand of the others. Where blocks of memory are allocations of their own, their
-# ends are seen.
+# Each tool over one case of each row and one in a thousand of the others, in two processes. Where blocks of memory are allocations of
+# their own, their ends are seen.
 part_sanitizer() {
-    local test=$build/tests/tests.conformance_test tool rc=0 skipped=0 flags=probe=direct${cuda_flags:+,$cuda_flags}
+    local test=$build/tests/tests.conformance_test tool half log rc=0 skipped=0 flags=probe=direct${cuda_flags:+,$cuda_flags}
     local -A pids=()
     have compute-sanitizer || { echo "no compute-sanitizer"; return 77; }
     [[ $device == cuda* ]] || { echo "of CUDA only"; return 77; }
     [ -x "$test" ] || { echo "no conformance test in $build"; return 77; }
     for tool in memcheck racecheck synccheck initcheck; do
-        BERTH_TEST_DEVICES=cuda BERTH_TEST_FLAGS=$flags,memory_pool=off BERTH_TEST_ONE_IN=1000 \
-            compute-sanitizer --tool $tool --error-exitcode 99 "$test" >"$work/sanitizer.$tool" 2>&1 & pids[$tool]=$!
+        for half in 0 1; do
+            BERTH_TEST_DEVICES=cuda BERTH_TEST_FLAGS=$flags,memory_pool=off BERTH_TEST_ONE_IN=1000 BERTH_TEST_PART=$half/2 \
+                compute-sanitizer --tool $tool --error-exitcode 99 "$test" >"$work/sanitizer.$tool.$half" 2>&1 & pids[$tool.$half]=$!
+        done
     done
-    for tool in "${!pids[@]}"; do
-        wait "${pids[$tool]}" || rc=1
-        printf '\n%s:\n' "$tool"
-        tail -n 60 "$work/sanitizer.$tool"
-        ! grep -q 'Device not supported' "$work/sanitizer.$tool" || skipped=1
+    for log in "${!pids[@]}"; do
+        wait "${pids[$log]}" || rc=1
+        printf '\n%s:\n' "$log"
+        tail -n 60 "$work/sanitizer.$log"
+        ! grep -q 'Device not supported' "$work/sanitizer.$log" || skipped=1
     done
     [ $skipped -eq 0 ] || { echo "compute-sanitizer does not support this device"; return 77; }
-    for tool in "${!pids[@]}"; do
-        printf '%s: %s; ' "$tool" "$(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$work/sanitizer.$tool" | tail -n 1 || echo 'no summary')"
+    for log in "${!pids[@]}"; do
+        printf '%s: %s; ' "$log" "$(grep -oE '(ERROR|RACECHECK) SUMMARY: .*' "$work/sanitizer.$log" | tail -n 1 || echo 'no summary')"
     done
     echo
     return $rc
@@ -345,6 +378,7 @@ BERTH_FLAGS=${BERTH_FLAGS#,}
 export LD_LIBRARY_PATH=$build:$build/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 large="large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather"
 if [ "$shrink" = 1 ]; then
+    programs=10
     bench_groups="$large"
     for side in 1024 2048 4096 8192 16384; do
         bench_groups+=$'\n'"matmul_f32_$side matmul_tf32_$side matmul_fast_bf16_$side matmul_bf16_$side"
@@ -360,10 +394,11 @@ if [ "$shrink" = 1 ]; then
     done
     peer_rows+=" elementwise_compiled softmax layer_norm random100m_mixed compile startup"
 else
+    programs=1
     bench_groups="$large"$'\nmatmul_f32_1024 matmul_tf32_1024 matmul_bf16_1024\nstep_small launch launch_100 launch_graph'
     peer_rows="large_sum matmul_f32_1024 launch"
 fi
-export root device build work shrink one_in jobs given cuda_flags bench_groups peer_rows
+export root device build work shrink one_in jobs given cuda_flags device_tests programs bench_groups peer_rows
 export -f $(compgen -A function)
 
 part build 170
@@ -381,6 +416,7 @@ if [ -n "$absent" ]; then
 fi
 part conformance 150 &
 part golden 150 &
+part tests 120 &
 part examples 120 &
 part contexts 60 &
 part sanitizer 130 &

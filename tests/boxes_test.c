@@ -8,9 +8,7 @@ static int64_t length_of(int i) { return 5 + 61 * i + i % 3; }
 /* The parameters after some steps of an optimiser, one behind the other. */
 static void train(const char *flags, bool adam, float *all) {
     char settings[200];
-    const char *told = getenv("BERTH_TEST_DEVICES");
-    snprintf(settings, sizeof settings, "%s%s", told && !strcmp(told, "cuda-emulated") ? "" : "devices=sim:gpu*1,",
-             flags);
+    snprintf(settings, sizeof settings, "%s%s", on_cuda() ? "" : "devices=sim:gpu*1,", flags);
     fresh(settings);
     BT_SCOPE {
         bt_optimizer *optimizer = adam ? bt_adam(0.01, 0.9, 0.999, 1e-8) : bt_sgd(0.1);
@@ -49,10 +47,8 @@ static void views_have_the_bits_of_single_kernels(void **state) {
     static float results[2][VIEWS][ROWS * COLUMNS];
     memset(results, 0, sizeof results);
     for (int fused = 0; fused < 2; fused++) {
-        const char *told = getenv("BERTH_TEST_DEVICES");
         char settings[100];
-        snprintf(settings, sizeof settings, "%sfuse=%s",
-                 told && !strcmp(told, "cuda-emulated") ? "" : "devices=sim:gpu*1,", fused ? "on" : "off");
+        snprintf(settings, sizeof settings, "%sfuse=%s", on_cuda() ? "" : "devices=sim:gpu*1,", fused ? "on" : "off");
         fresh(settings);
         BT_SCOPE {
             bt_array *made[VIEWS];
@@ -79,10 +75,8 @@ static void boxes_in_place_run_once(void **state) {
     static float results[3][CALLS][BOXES][SIDE * SIDE];
     static const char *const ways[3] = {"fuse=off", "fuse=on,graphs=off", "fuse=on,kernels=compiled"};
     for (int way = 0; way < 3; way++) {
-        const char *told = getenv("BERTH_TEST_DEVICES");
         char settings[100];
-        snprintf(settings, sizeof settings, "%s%s", told && !strcmp(told, "cuda-emulated") ? "" : "devices=sim:gpu*1,",
-                 ways[way]);
+        snprintf(settings, sizeof settings, "%s%s", on_cuda() ? "" : "devices=sim:gpu*1,", ways[way]);
         fresh(settings);
         BT_SCOPE {
             bt_array *given = bt_reshape(bt_sin(bt_arange(0, SIDE * SIDE, 1, BT_F32)), SIDE, SIDE);
@@ -102,8 +96,7 @@ static void boxes_in_place_run_once(void **state) {
 
 /* What reads an array that failed fails, and nothing beside it. */
 static void only_what_reads_a_failure_fails(void **state) {
-    const char *told = getenv("BERTH_TEST_DEVICES");
-    if (told && !strcmp(told, "cuda-emulated")) skip(); /* the fault is a flag of simulated devices */
+    if (on_cuda()) skip(); /* the fault is a flag of simulated devices */
     fresh("devices=sim:gpu*1");
     BT_SCOPE {
         bt_array *x[4], *y[4];

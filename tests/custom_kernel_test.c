@@ -1,6 +1,6 @@
 // labels: threads
 // timeout: 300
-/* Kernels of the program's: on the devices of BERTH_TEST_DEVICES ("cuda-emulated"), else on the CPU and a simulated GPU, whose host calls the C function,
+/* Kernels of the program's: on the devices of BERTH_TEST_DEVICES (on_cuda), else on the CPU and a simulated GPU, whose host calls the C function,
  * and on OpenCL's where there is one. */
 #include "support/support.h"
 
@@ -10,9 +10,7 @@ enum { CPU, SIM, OPENCL, CUDA, KINDS };
 static const char *const names[KINDS] = {"cpu:0", "gpu:0", "opencl0:0", "gpu:0"};
 
 static bool is_there(int kind) {
-    const char *told = getenv("BERTH_TEST_DEVICES");
-    bool cuda = told && !strcmp(told, "cuda-emulated");
-    if (kind == CUDA || cuda) return kind == CUDA && cuda;
+    if (kind == CUDA || on_cuda()) return kind == CUDA && on_cuda();
     bool opencl = bt_device_find(names[OPENCL], &(bt_device *){NULL}) == BT_OK;
     bt_error_clear();
     return kind != OPENCL || opencl;

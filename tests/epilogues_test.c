@@ -147,11 +147,7 @@ static const sizes shapes[] = {
 /* Where programs run; by `begin` only. */
 static const char *place = "gpu:0";
 
-static bool is_emulated(void) {
-    const char *told = getenv("BERTH_TEST_DEVICES");
-    return told && !strcmp(told, "cuda-emulated");
-}
-static bool is_simulated(void) { return !is_emulated() && !strcmp(place, "gpu:0"); }
+static bool is_simulated(void) { return !on_cuda() && !strcmp(place, "gpu:0"); }
 
 static void begin(bool fused, const char *more) {
     char settings[200];
@@ -204,7 +200,7 @@ static size_t run(const program *p, const sizes *s, bt_dtype dtype, int how, boo
 
 /* Texts are slow to compile, and emulated devices to run. */
 static bool is_drawn(const program *p, int64_t number) {
-    int every = is_emulated() ? 43 : !is_simulated() ? 199 : getenv("BERTH_TEST_SHORT") ? 31 : 4;
+    int every = on_cuda() ? 43 : !is_simulated() ? 199 : getenv("BERTH_TEST_SHORT") ? 31 : 4;
     return (number + (p - programs)) % (getenv("BERTH_TEST_LONG") && is_simulated() ? 1 : every) == 0;
 }
 
@@ -246,7 +242,7 @@ static void bits_in_each_mode(void **state) {
 
 static void bits_on_opencl(void **state) {
     fresh("");
-    if (is_emulated() || bt_device_find("opencl0:0", &(bt_device *){NULL}) != BT_OK) skip();
+    if (on_cuda() || bt_device_find("opencl0:0", &(bt_device *){NULL}) != BT_OK) skip();
     place = "opencl0:0";
     for (int p = 0; p < COUNT(programs); p++) expect_the_same_bits(&programs[p], "", false);
     place = "gpu:0";
@@ -279,7 +275,7 @@ static void what_is_joined(void **state) {
     assert_false(has_epilogue(&programs[0], &narrow_ones));
     begin(false, "");
     assert_false(has_epilogue(&programs[0], &shapes[1]));
-    if (is_emulated()) return;
+    if (on_cuda()) return;
     fresh("");
     OK(bt_set_default_device("cpu:0"));
     assert_false(has_epilogue(&programs[0], &shapes[1])); /* its facts say so */

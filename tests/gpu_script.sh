@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 rc=0
 bash "$(dirname "${BASH_SOURCE[0]}")/../bench/gpu.sh" --build "$1" "$work" || rc=$?
 [ $rc -eq 77 ] || { echo "exit code $rc, not 77"; exit 1; }
-for part in conformance golden examples contexts sanitizer first bench peers; do
+for part in conformance golden tests examples contexts sanitizer first bench peers; do
     grep -q "^| $part | skipped | [0-9]* | no device cuda" "$work/table.md" || { echo "$part is not told to be skipped"; exit 1; }
     grep -q "\"part\": \"$part\", \"result\": \"skipped\"" "$work/figures.json" || { echo "no figure of $part"; exit 1; }
 done

@@ -193,7 +193,7 @@ static const char *fail_each(uint64_t seed, const state *old, const state *new) 
 }
 
 const char *check_faults(uint64_t seed) {
-    if (!find_emulated_fault()) return NULL; /* real devices */
+    if (!find_emulated_fault() || bt_device_count(BT_GPU) < VARIABLES) return NULL; /* real devices, or too few */
     const char *what = NULL;
     state *old = malloc(sizeof *old), *new = malloc(sizeof *new);
     BT_SCOPE {

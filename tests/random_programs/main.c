@@ -36,7 +36,7 @@ static const mode simulated_modes[] = {
     {"cards", CARDS "kernels=blocks,memory_fill=on", false, ALL, 1},
     {"cards, eight threads", CARDS "kernels=blocks,flush_nodes=5", false, ODD, 8},
 };
-/* With --gpus: on the GPUs of this machine, of which there are at least three. */
+/* With --gpus: on the GPUs of this machine, three of them where there are as many. */
 static const mode gpu_modes[] = {
     {"interpreter", DEVICES "kernels=interpreter", true, ALL, 1},
     {"GPUs", "default_device=gpu:0", false, ALL, 1},

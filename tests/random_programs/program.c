@@ -335,7 +335,9 @@ static value make_move(program *p) {
     static const char *const devices[] = {"gpu:0", "gpu:1", "gpu:2", "cpu"};
     value *x = pick(p);
     if (!x) return (value){0};
-    const char *device = devices[below(&p->c, 4)];
+    int drawn = below(&p->c, 4);
+    if (drawn < 3 && drawn >= bt_device_count(BT_GPU)) drawn = 0; /* with --gpus, where there are fewer */
+    const char *device = devices[drawn];
     say(p, "bt_to(v%d, \"%s\")", number_of(p, x), device);
     return (value){bt_to(x->array, device), x->exact};
 }

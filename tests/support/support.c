@@ -58,6 +58,11 @@ int fresh_end(void **state) {
 
 int end_runtime(void **state) { return bt_runtime_shutdown() == BT_OK ? 0 : -1; }
 
+bool on_cuda(void) {
+    const char *told = getenv("BERTH_TEST_DEVICES");
+    return told && !strncmp(told, "cuda", strlen("cuda"));
+}
+
 void restart_emulated(void) {
     const char *told = getenv("BERTH_TEST_DEVICES");
     char self[1024];

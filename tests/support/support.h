@@ -58,6 +58,8 @@ void expect_elements(bt_array *x, int count, const double *elements, const char 
 #define SAYS(text, part) expect_part((text), (part), __FILE__, __LINE__)
 void expect_part(const char *text, const char *part, const char *file, int line);
 
+/* Whether BERTH_TEST_DEVICES names GPUs of NVIDIA's: "cuda", or "cuda-emulated". */
+bool on_cuda(void);
 /* Where BERTH_TEST_DEVICES names "cuda-emulated": goes on as the same program on the machine of tests/fakes/emulated.c. */
 void restart_emulated(void);
 
