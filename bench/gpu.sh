@@ -150,7 +150,7 @@ part_conformance() {
     [ -x "$test" ] || { echo "no conformance test in $build"; return 77; }
     case $device in opencl*) name=opencl ;; esac
     for ((i = 0; i < count; i++)); do
-        BERTH_TEST_DEVICES=$name BERTH_TEST_FLAGS=$cuda_flags BERTH_TEST_ONE_IN=$one_in BERTH_TEST_PART=$i/$count \
+        BERTH_TEST_DEVICES=$name BERTH_TEST_ONE_IN=$one_in BERTH_TEST_PART=$i/$count \
             "$test" >"$work/conformance.$i" 2>&1 &
     done
     wait
@@ -195,7 +195,7 @@ part_tests() {
     [ -x "$build/tests/random_programs" ] || { echo "no tests in $build"; return 77; }
     [[ $device == cuda* ]] || { echo "of CUDA only"; return 77; }
     export BERTH_TEST_DEVICES=cuda BERTH_FLAGS=${BERTH_FLAGS:+$BERTH_FLAGS,}default_device=$device
-    export BERTH_TEST_FLAGS=default_device=$device${cuda_flags:+,$cuda_flags}
+    export BERTH_TEST_FLAGS=${BERTH_TEST_FLAGS:+$BERTH_TEST_FLAGS,}default_device=$device
     for first in 0 1 2 3; do
         first=$((first * 1000 + 10 * ${BERTH_TEST_DRAW:-0} + 1))
         echo "random_programs --gpus --seeds $first..$((first + programs - 1))"
@@ -215,7 +215,7 @@ part_examples() {
     for expected in examples/*.expected examples/*/*.expected; do
         stem=${expected%.expected} name=$(basename "$stem")
         flags=$(sed -n 's/^BERTH_FLAGS=//p' "$stem.env" 2>/dev/null)
-        wants=0 more=$cuda_flags
+        wants=0 more=$BERTH_TEST_FLAGS
         case ,$flags, in
         *,devices=sim:gpu\**) wants=${flags#*sim:gpu\*}; wants=${wants%%[!0-9]*} ;;
         *,devices=sim:gpu,*) wants=1 ;;
@@ -255,7 +255,7 @@ part_contexts() {
 # Each tool over one case of each row and one in a thousand of the others, in two processes. Where blocks of memory are allocations of
 # their own, their ends are seen.
 part_sanitizer() {
-    local test=$build/tests/tests.conformance_test tool half log rc=0 skipped=0 flags=probe=direct${cuda_flags:+,$cuda_flags}
+    local test=$build/tests/tests.conformance_test tool half log rc=0 skipped=0 flags=probe=direct${BERTH_TEST_FLAGS:+,$BERTH_TEST_FLAGS}
     local -A pids=()
     have compute-sanitizer || { echo "no compute-sanitizer"; return 77; }
     [[ $device == cuda* ]] || { echo "of CUDA only"; return 77; }
@@ -375,6 +375,7 @@ find_cuda
 find_facts
 export BERTH_FLAGS=${BERTH_FLAGS:-}${cuda_flags:+,$cuda_flags}
 BERTH_FLAGS=${BERTH_FLAGS#,}
+export BERTH_TEST_FLAGS=${BERTH_TEST_FLAGS:-}${cuda_flags:+,$cuda_flags}
 export LD_LIBRARY_PATH=$build:$build/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 large="large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather"
 if [ "$shrink" = 1 ]; then
