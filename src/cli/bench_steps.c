@@ -68,15 +68,19 @@ static bt_array *join_parameters(const network *net, bench_work *work) {
     return bt_concat(all, 2 * net->layers, 0);
 }
 
-/* Waits for the parameters too. Returns the last loss, or the first array that failed. */
+/* Waits for the parameters too. Returns the last loss, or the first array that failed; the other losses are let go of, as each holds the
+ * parameters of its step, by which it has gradients. */
 static bt_array *run_steps(const network *net, bench_work *work, int steps) {
     bt_array *loss = NULL;
     for (int i = 0; i < steps; i++) {
         BT_SCOPE {
-            loss = bt_keep(bt_call1(work->function, work->inputs, 2));
-            if (bt_eval(loss) != BT_OK) return loss;
+            bt_array *next = bt_call1(work->function, work->inputs, 2);
+            bool last = i + 1 == steps || bt_eval(next) != BT_OK;
+            if (last) loss = bt_keep(next);
         }
+        if (loss) break;
     }
+    if (bt_block(loss) != BT_OK) return loss;
     for (int i = 0; i < 2 * net->layers; i++) {
         bt_array *parameter = bt_value(work->parameters[i]);
         if (bt_block(parameter) != BT_OK) return parameter;

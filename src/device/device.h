@@ -54,6 +54,8 @@ struct bti_block {
 /* RESOURCE_EXHAUSTED (short message: asked, limit, used, cached) when neither the cache, the device nor a trim provides it. `idle`: prefer
  * a block whose busy_until is at most `completed` (the device's queue), so that the host can write at once. */
 bt_status bti_block_alloc(int device, size_t bytes, uint64_t completed, bool idle, bti_block **block);
+/* Without `idle`, and from this address on if that is free; 0: from any. */
+bt_status bti_block_alloc_at(int device, size_t bytes, uint64_t completed, uint64_t at, bti_block **block);
 /* The bytes that such a block adds to the device's memory in use. */
 size_t bti_block_bytes(int device, size_t bytes);
 /* Bytes that the pool may hold, now or soon, and that are of no use to large blocks (bti_pool_scattered). */
@@ -161,8 +163,9 @@ static inline bt_status bti_program_launch_custom(const bti_program *program, co
     return program->driver->launch_custom(program->device, program->state, launch);
 }
 
-/* text_wanted and text_give of drivers/driver.h; false where the driver loads no texts. */
-bool bti_program_text_wanted(const bti_program *program, bool launched, bti_text_wanted *wanted);
+/* text_wanted, text_lacked and text_give of drivers/driver.h; false where the driver loads no texts. */
+bool bti_program_text_wanted(const bti_program *program, const bti_box *box, int count, bti_text_wanted *wanted);
+bool bti_program_text_lacked(const bti_program *program, bti_text_wanted *wanted);
 bt_status bti_program_text_give(const bti_program *program, const bti_text_wanted *wanted, const bti_str *text);
 /* Several boxes, which do not wait for each other, by as few launches as the driver can. */
 bt_status bti_program_launch_boxes(const bti_program *program, const bti_box *boxes, int count);

@@ -221,6 +221,12 @@ bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, b
     return bti_pool_take(bti_registry_at(id)->pool, bytes, completed, idle ? BTI_IDLE_IF_CHEAP : BTI_ANY_BLOCK, block);
 }
 
+bt_status bti_block_alloc_at(int id, size_t bytes, uint64_t completed, uint64_t at, bti_block **block) {
+    *block = NULL;
+    BTI_TRY(bti_device_open(id));
+    return bti_pool_take_at(bti_registry_at(id)->pool, bytes, completed, at, block);
+}
+
 bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program, bool *made) {
     *program = NULL;
     BTI_TRY(bti_device_open(id));

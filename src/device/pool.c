@@ -115,12 +115,32 @@ size_t bti_pool_block_bytes(size_t bytes, size_t limit) {
     return need;
 }
 
-bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **out) {
+/* The front of a free block becomes one of its own; what is behind it, or without memory for a record NULL. */
+static bti_block *cut_front(bti_pool *pool, bti_block *block, size_t front) {
+    if (!front) return block;
+    bti_block *next = block->next;
+    bti_pool_bin_remove(pool, block);
+    pool->unjoined -= (size_t)free_neighbour(next);
+    split_block(pool, block, front);
+    bti_pool_bin_add(pool, block);
+    bool cut = block->next != next;
+    pool->unjoined += cut ? 1 : (size_t)free_neighbour(next);
+    return cut ? block->next : NULL;
+}
+
+static bti_block *take_block_at(bti_pool *pool, size_t need, uint64_t at) {
+    bti_block *block = at && pool->caches ? bti_pool_find_at(pool, need, at) : NULL;
+    return block ? cut_front(pool, block, at - block->address) : NULL;
+}
+
+static bt_status take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, uint64_t at,
+                      bti_block **out) {
     size_t need = bti_pool_block_bytes(bytes, pool->limit);
     bti_error *before = bti_error_last(); /* an attempt that succeeds in the end leaves no error behind */
     bt_error_clear();
     bti_lock_take(&pool->lock);
-    bti_block *block = need ? take_block(pool, need, bytes, completed, wish) : NULL;
+    bti_block *block = need ? take_block_at(pool, need, at) : NULL;
+    if (need && !block) block = take_block(pool, need, bytes, completed, wish);
     if (block) {
         bti_pool_bin_remove(pool, block);
         pool->unjoined -= (size_t)(free_neighbour(block->previous) + free_neighbour(block->next));
@@ -139,6 +159,14 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
     bti_error_release(before);
     bti_pool_counters count = bti_pool_count(pool);
     return out_of_memory(pool, bytes, &count);
+}
+
+bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **block) {
+    return take(pool, bytes, completed, wish, 0, block);
+}
+
+bt_status bti_pool_take_at(bti_pool *pool, size_t bytes, uint64_t completed, uint64_t at, bti_block **block) {
+    return take(pool, bytes, completed, BTI_ANY_BLOCK, at, block);
 }
 
 /* Large blocks that wait for different work stay apart: merged, both would wait for the later one. They are merged when a request finds no other

@@ -6,6 +6,7 @@
 #define SLAB_BLOCKS 128
 #define LEAST_PART 8 /* what takes less than one in so many bytes of a larger segment is not cut from it */
 #define SCAN_MAX 64  /* blocks looked at in one bin */
+#define WALK_MAX 512 /* in one segment */
 
 /* --- records of blocks -------------------------------------------------------------------------------------------- */
 
@@ -75,6 +76,17 @@ static bool may_cut(const bti_block *block, size_t need) {
 
 static bool fits(const bti_block *block, size_t need, uint64_t completed, bool anywhere) {
     return block->capacity >= need && block->busy_until <= completed && (anywhere || may_cut(block, need));
+}
+
+bti_block *bti_pool_find_at(bti_pool *pool, size_t need, uint64_t at) {
+    bti_segment *segment = pool->segments;
+    while (segment && at - segment->address >= segment->bytes) segment = segment->next;
+    if (!segment || segment->retired) return NULL;
+    bti_block *block = segment->first;
+    for (int looked = 0; block && looked < WALK_MAX; block = block->next, looked++)
+        if (at - block->address < block->capacity)
+            return !block->in_use && block->capacity - (at - block->address) >= need ? block : NULL;
+    return NULL;
 }
 
 bti_block *bti_pool_find(bti_pool *pool, segment_class class, size_t need, uint64_t completed, bool anywhere) {

@@ -212,6 +212,30 @@ static void merged_blocks_keep_the_later_number(void **state) {
     bti_pool_delete(pool);
 }
 
+static bti_block *take_at(bti_pool *pool, size_t bytes, uint64_t at) {
+    bti_block *block;
+    if (bti_pool_take_at(pool, bytes, UINT64_MAX, at, &block) != BT_OK) fail_msg("%s", bt_error_text());
+    check(pool);
+    return block;
+}
+
+static void an_address_is_taken_again(void **state) {
+    (void)state;
+    source_state source;
+    bti_pool *pool = new_pool(&source, SIZE_MAX, 0);
+    bti_block *all[8];
+    for (int i = 0; i < 8; i++) all[i] = take(pool, 1000);
+    uint64_t third = all[3]->address, fifth = all[5]->address;
+    for (int i = 1; i < 7; i++) bti_pool_give(pool, all[i], 0); /* one block now, of six */
+    all[5] = take_at(pool, 1000, fifth);
+    all[3] = take_at(pool, 500, third);
+    assert_true(all[5]->address == fifth && all[3]->address == third);
+    assert_true(take_at(pool, 1000, fifth)->address != fifth);             /* in use */
+    assert_true(take_at(pool, 2000, third + 512)->address != third + 512); /* longer than what is free there */
+    assert_true(take_at(pool, 1000, 256)->address != 256);                 /* nowhere */
+    bti_pool_delete(pool);
+}
+
 static void reserved_memory_stays(void **state) {
     (void)state;
     source_state source;
@@ -243,7 +267,8 @@ static uint64_t next_random(uint64_t *seed) {
 typedef struct {
     bti_block *blocks[400];
     int count;
-    size_t used, peak, refused;
+    size_t used, peak, refused, again;
+    uint64_t given; /* an address that was */
 } model;
 
 static void model_add(model *m, bti_block *block) {
@@ -276,15 +301,19 @@ static void random_step(bti_pool *pool, model *m, uint64_t *seed, uint64_t compl
     bti_block *block;
     if (m->count == 400 || (m->count && next_random(seed) % 9 < 4)) {
         block = model_remove(m, (int)(next_random(seed) % (uint64_t)m->count));
+        if (next_random(seed) % 4 == 0) m->given = block->address + next_random(seed) % 2 * BTI_POOL_ALIGN;
         bti_pool_give(pool, block, completed + next_random(seed) % 8);
         return;
     }
     size_t bytes = random_bytes(seed);
     bti_pool_wish wish = (bti_pool_wish)(next_random(seed) % 3);
-    if (bti_pool_take(pool, bytes, completed, wish, &block) != BT_OK) {
+    bool at = wish == BTI_ANY_BLOCK && m->given;
+    if ((at ? bti_pool_take_at(pool, bytes, completed, m->given, &block)
+            : bti_pool_take(pool, bytes, completed, wish, &block)) != BT_OK) {
         m->refused++;
         return;
     }
+    m->again += at && block->address == m->given;
     assert_true(block->capacity >= bytes && block->bytes == bytes && block->address % BTI_POOL_ALIGN == 0);
     assert_int_equal(block->capacity, bti_pool_block_bytes(bytes, LIMIT));
     if (wish == BTI_LAUNCHED_ONLY) assert_true(block->busy_until <= completed);
@@ -324,6 +353,7 @@ static void any_order_of_blocks_keeps_the_books(void **state) {
         }
         assert_true(source.most <= LIMIT);
         assert_true(m.refused > 10 && m.refused < 3000);
+        assert_true(m.again > 50);
         while (m.count) bti_pool_give(pool, model_remove(&m, m.count - 1), next_random(&seed) % 2000);
         check(pool);
         expect_empty(pool, &source);
@@ -540,6 +570,7 @@ int main(void) {
         cmocka_unit_test(an_empty_device_is_trimmed_for),
         cmocka_unit_test(idle_blocks_are_preferred),
         cmocka_unit_test(merged_blocks_keep_the_later_number),
+        cmocka_unit_test(an_address_is_taken_again),
         cmocka_unit_test(reserved_memory_stays),
         cmocka_unit_test(any_order_of_blocks_keeps_the_books),
         cmocka_unit_test(what_is_free_can_be_had),

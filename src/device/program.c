@@ -99,9 +99,13 @@ static bt_status load_state(void *loaded) {
     return program->driver->program_load(program->device, &program->source, &program->state);
 }
 
-bool bti_program_text_wanted(const bti_program *program, bool launched, bti_text_wanted *wanted) {
+bool bti_program_text_wanted(const bti_program *program, const bti_box *box, int count, bti_text_wanted *wanted) {
     return program->driver->text_wanted &&
-           program->driver->text_wanted(program->device, program->state, launched, wanted);
+           program->driver->text_wanted(program->device, program->state, box, count, wanted);
+}
+
+bool bti_program_text_lacked(const bti_program *program, bti_text_wanted *wanted) {
+    return program->driver->text_lacked && program->driver->text_lacked(program->device, program->state, wanted);
 }
 
 typedef struct given_text {

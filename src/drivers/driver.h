@@ -131,11 +131,14 @@ typedef struct bti_driver {
      * after the call. UNIMPLEMENTED: this device has no such program. */
     bt_status (*program_load)(void *device, const bti_program_source *source, void **program);
     void (*program_free)(void *device, const bti_program_source *source, void *program);
-    /* (optional, both or none) For drivers that load texts. A launch for which a text is missing does nothing and returns FAILED_PRECONDITION.
-     * text_wanted: whether the program lacks a text: `launched`, which its last launch lacked, by the thread that launched; else which it needs before its
-     *     first launch.
+    /* (optional, both or none, but for text_wanted) For drivers that load texts. A launch for which a text is missing does nothing and returns
+     * FAILED_PRECONDITION.
+     * text_wanted: (optional) whether the program lacks a text for a launch that is to come, of a fused kernel as `count` boxes, of which this is the first; count 0: that is
+     *     not known. Such texts can be compiled beside one another.
+     * text_lacked: whether its last launch lacked a text, by the thread that launched.
      * text_give: the text (`failed` when memory was short). Compiles it, now or when the launch is repeated. A failure is that of the launch. */
-    bool (*text_wanted)(void *device, void *program, bool launched, bti_text_wanted *wanted);
+    bool (*text_wanted)(void *device, void *program, const bti_box *box, int count, bti_text_wanted *wanted);
+    bool (*text_lacked)(void *device, void *program, bti_text_wanted *wanted);
     bt_status (*text_give)(void *device, void *program, const bti_text_wanted *wanted, const bti_str *text);
     /* Runs or enqueues a program: `launch` one of a primitive, `launch_kernel` one of a fused kernel. All addresses are of this
      * device. */

@@ -194,7 +194,9 @@ const bti_reserve_observer *bti_reserve_observer_now(void) { return atomic_load(
 
 static bt_status take_memory(bti_buffer *buffer, bool idle) {
     int device = buffer->device;
-    return bti_block_alloc(device, buffer->bytes, bti_run_queue_completed(device), idle, &buffer->block);
+    uint64_t completed = bti_run_queue_completed(device);
+    if (idle) return bti_block_alloc(device, buffer->bytes, completed, true, &buffer->block);
+    return bti_block_alloc_at(device, buffer->bytes, completed, buffer->address, &buffer->block);
 }
 
 static void (*_Atomic settle)(void);

@@ -4,7 +4,8 @@
 
 #include "exec/exec.h"
 
-/* Gives it memory; waits for the queue and trims before giving up. `idle`: that the host may write at once. */
+/* Gives it memory, from its address on if it has one and that is free; waits for the queue and trims before giving up. `idle`: from anywhere, where the host may write at
+ * once. */
 bt_status bti_buffer_reserve(bti_buffer *buffer, bool idle);
 /* Gives the memory back, for what comes later on the device's queue than entry `busy_until`. */
 void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until);

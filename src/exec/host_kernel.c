@@ -77,5 +77,5 @@ bt_status bti_host_kernel(bti_host_function *host, const bti_plan *plan, const b
     list_numbers(plan, step, numbers);
     if (has_elements(plan, step)) BTI_TRY(ask_grid(host, plan, step, grid));
     bti_program_source source = {.op = BTI_OP_custom, .custom = &custom};
-    return bti_texts_program(step->device, &source, program);
+    return bti_texts_program(step->device, &source, NULL, 0, program);
 }

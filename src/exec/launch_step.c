@@ -93,29 +93,6 @@ bti_error *bti_run_error(const bti_run *run, int32_t storage) {
     return run->buffers[storage] ? bti_buffer_error(run->buffers[storage]) : atomic_load(&run->errors[storage]);
 }
 
-uint64_t bti_run_address(const bti_run *run, const bti_value *value) {
-    if (value->storage < 0) return (uint64_t)value->layout.offset;
-    uint64_t address = run->addresses[value->storage];
-    return value->layout.offset ? address + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype) : address;
-}
-
-static void fill_box(const bti_run *run, const bti_step *step, int number, bti_box *box) {
-    const bti_plan *plan = &run->prepared->plan;
-    const bti_kernel *kernel = plan->kernels.items[step->kernel];
-    int axes = bti_kernel_axes(kernel);
-    const int64_t *next = bti_plan_numbers(plan, step, number);
-    for (int axis = 0; axis < axes; axis++) box->extent[axis] = *next++;
-    box->scalars =
-        plan->scalars.count ? plan->scalars.items + step->first_scalar + number * kernel->scalar_count : NULL;
-    int inputs = kernel->input_count, operands = bti_kernel_operands(kernel);
-    for (int o = 0; o < operands; o++) { /* bti_step_operand, without its divisions */
-        int place = o < inputs ? number * inputs + o : step->input_count + number * kernel->output_count + o - inputs;
-        box->address[o] = bti_run_address(run, bti_plan_operand(plan, step, place));
-        for (int axis = 0; axis < axes; axis++) box->stride[o][axis] = *next++;
-    }
-    if (step->halved) bti_halves_box(kernel, step->halved - 1, box);
-}
-
 /* The first error of what a box reads; NULL: none. */
 bti_error *bti_run_box_error(const bti_run *run, const bti_step *step, int box) {
     int inputs = step->input_count / step->box_count;
@@ -133,7 +110,7 @@ static bt_status launch_boxes(const bti_run *run, const bti_step *step, const bt
     int count = 0;
     if (!boxes) return bti_no_memory();
     for (int b = 0; b < step->box_count; b++)
-        if (!bti_run_box_error(run, step, b)) fill_box(run, step, b, &boxes[count++]);
+        if (!bti_run_box_error(run, step, b)) bti_run_box(&run->prepared->plan, run, step, b, &boxes[count++]);
     bt_status status = bti_program_launch_boxes(program, boxes, count);
     bti_free(boxes);
     return status;
@@ -142,7 +119,7 @@ static bt_status launch_boxes(const bti_run *run, const bti_step *step, const bt
 static bt_status launch_kernel(const bti_run *run, const bti_step *step, const bti_program *program) {
     bti_box box;
     if (step->box_count > 1) return launch_boxes(run, step, program);
-    fill_box(run, step, 0, &box);
+    bti_run_box(&run->prepared->plan, run, step, 0, &box);
     return bti_program_launch_kernel(program, &box);
 }
 
@@ -154,7 +131,7 @@ static bt_status launch_product(const bti_run *run, const bti_step *step, const 
     for (int o = 0; o < 2; o++)
         operands[o].address = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, first + o));
     bti_work product = {.op = BTI_OP_matmul, .input_count = 2, .inputs = operands, .output = operands[2]};
-    fill_box(run, step, 0, &box);
+    bti_run_box(&run->prepared->plan, run, step, 0, &box);
     return bti_program_launch_product(ready->program, &product, &box);
 }
 
@@ -380,7 +357,7 @@ bt_status bti_launch_step(const bti_run *run, size_t s) {
     if (bti_step_is_host(step)) return call_host(run, step, ready);
     if (step->own_kernel) return launch_own_kernel(run, step, ready);
     bt_status status = launch_once(run, step, ready);
-    while (status != BT_OK && bti_texts_supply(ready->program, true, &status) && status == BT_OK)
+    while (status != BT_OK && bti_texts_supply(ready->program, &status) && status == BT_OK)
         status = launch_once(run, step, ready);
     return status;
 }

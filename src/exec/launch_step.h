@@ -2,7 +2,7 @@
 #ifndef BTI_EXEC_LAUNCH_STEP_H
 #define BTI_EXEC_LAUNCH_STEP_H
 
-#include "exec/ready.h"
+#include "exec/boxes.h"
 
 /* Launches a step, which is no copy between devices. */
 bt_status bti_launch_step(const bti_run *run, size_t step);
@@ -12,7 +12,6 @@ void bti_run_fail(bti_run *run, int32_t storage, bti_error *error);
 bti_error *bti_run_error(const bti_run *run, int32_t storage);
 bti_error *bti_run_box_error(const bti_run *run, const bti_step *step, int box);
 /* Where a value is in this run; of an index the number that it begins with. */
-uint64_t bti_run_address(const bti_run *run, const bti_value *value);
 
 /* Around the launch of a step. Copies are noted where they are made, the steps of regions one by one. */
 static inline bti_timing_start bti_trace_step_begin(const bti_step *step) {

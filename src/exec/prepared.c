@@ -2,9 +2,11 @@
 
 #include <string.h>
 
+#include "exec/boxes.h"
 #include "exec/buffer.h"
 #include "exec/host.h"
 #include "exec/recordings.h"
+#include "exec/turns.h"
 #include "exec/tasks.h"
 #include "exec/texts.h"
 #include "base/lock.h"
@@ -36,6 +38,7 @@ void bti_prepared_release(bti_prepared *of) {
     bti_free(of->attrs);
     bti_free(of->ready);
     for (size_t t = 0; t < of->tasks.count; t++) bti_recordings_free(of->tasks.items[t].recordings);
+    bti_turns_free(of->turns);
     bti_vec_free(&of->tasks);
     for (size_t c = 0; c < of->collectives.count; c++) bti_free(of->collectives.items[c].elements);
     bti_vec_free(&of->collectives);
@@ -101,7 +104,8 @@ static bt_status ready_product(bti_prepared *of, size_t s, size_t *operand, bti_
         of->operands[(*operand)++] = operand_of(values[i]);
         name_dtype(&source, values[i]);
     }
-    return bti_texts_want(wants, step->device, &source, NULL, &of->steps[s].program);
+    return bti_texts_want(
+        wants, &(bti_program_want){.device = step->device, .source = source, .program = &of->steps[s].program});
 }
 
 static bt_status ready_own_kernel(bti_prepared *of, size_t s) {
@@ -137,7 +141,8 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
         source.dtypes[source.dtype_count++] = tuple->types[0].dtype;
     else
         name_dtype(&source, bti_plan_output(&of->plan, step, 0));
-    return bti_texts_want(wants, step->device, &source, NULL, &ready->program);
+    return bti_texts_want(wants,
+                          &(bti_program_want){.device = step->device, .source = source, .program = &ready->program});
 }
 
 static int add_operation(const char **operations, int count, const char *name) {
@@ -172,14 +177,18 @@ static bt_status ready_control(bti_prepared *of, size_t s, bti_program_wants *wa
 
 static bt_status ready_kernel(bti_prepared *of, size_t s, bti_program_wants *wants) {
     const bti_step *step = &of->plan.steps.items[s];
-    bti_program_source source = {.kernel = of->plan.kernels.items[step->kernel]};
-    bti_kernel *halved = NULL;
+    const bti_kernel *kernel = of->plan.kernels.items[step->kernel];
+    bti_program_want want = {.device = step->device, .source.kernel = kernel, .program = &of->steps[s].program};
     if (step->halved) {
-        if (!(halved = bti_alloc(sizeof *halved))) return bti_no_memory();
-        bti_halves_kernel(source.kernel, step->halved - 1, halved);
-        source.kernel = halved;
+        if (!(want.kernel = bti_alloc(sizeof *want.kernel))) return bti_no_memory();
+        bti_halves_kernel(kernel, step->halved - 1, want.kernel);
+        want.source.kernel = want.kernel;
     }
-    return bti_texts_want(wants, step->device, &source, halved, &of->steps[s].program);
+    if (bti_device_compiles_early(step->device) && (want.box = bti_calloc(1, sizeof *want.box))) {
+        bti_run_box(&of->plan, NULL, step, 0, want.box);
+        want.box_count = bti_box_points(want.box, 0, bti_kernel_axes(kernel)) > 0 ? step->box_count : 0;
+    }
+    return bti_texts_want(wants, &want);
 }
 
 static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr, bti_program_wants *wants) {
@@ -363,8 +372,11 @@ static bool allocate_prepared(bti_prepared *of) {
     if (of->of_region) return true;
     if (!plan_tasks(of)) return false;
     for (size_t t = 0; t < of->tasks.count; t++)
-        if (is_recordable(of, &of->tasks.items[t]))
-            of->tasks.items[t].recordings = bti_recordings_new(of->tasks.items[t].device);
+        if (is_recordable(of, &of->tasks.items[t])) {
+            if (!of->turns) of->turns = bti_turns_new(&of->plan);
+            of->tasks.items[t].recordings =
+                bti_recordings_new(of->tasks.items[t].device, of->tasks.items[t].last - of->tasks.items[t].first);
+        }
     /* A device with a clock computes while it is launched, whoever launches; by the caller's thread, so that a timeline repeats. */
     bool launched = of->only_device >= 0 && bti_device_is_async(of->only_device) &&
                     (bti_device_has_clock(of->only_device) || !launches_wait(&of->plan));
@@ -418,15 +430,15 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
 
 static bti_run *run_new(bti_prepared *of) {
     size_t storages = of->plan.storages.count, devices = of->plan.arenas.count, tasks = of->tasks.count;
-    size_t bytes = sizeof(bti_run) + storages * 5 * sizeof(uint64_t) + devices * sizeof(bti_buffer *) +
-                   of->operand_count * sizeof(bti_operand) + tasks * sizeof(bti_run_task) +
-                   of->collectives.count * sizeof(bti_run_collective) + of->members.count * sizeof(bti_run_member) +
-                   of->plan.steps.count * sizeof(bti_place) + of->sends.count * sizeof(bti_run_send) +
-                   of->plan.donations.count;
+    size_t bytes = sizeof(bti_run) + storages * 5 * sizeof(uint64_t) +
+                   devices * (sizeof(uint64_t) + sizeof(bti_buffer *)) + of->operand_count * sizeof(bti_operand) +
+                   tasks * sizeof(bti_run_task) + of->collectives.count * sizeof(bti_run_collective) +
+                   of->members.count * sizeof(bti_run_member) + of->plan.steps.count * sizeof(bti_place) +
+                   of->sends.count * sizeof(bti_run_send) + of->plan.donations.count;
     bti_run *run = bti_calloc(1, bytes);
     if (!run) return NULL;
     run->addresses = (uint64_t *)(run + 1);
-    run->idle = run->addresses + storages;
+    run->idle = run->addresses + storages + devices;
     run->moved = (int64_t *)(run->idle + storages);
     run->buffers = (bti_buffer **)(run->moved + storages);
     run->errors = (_Atomic(bti_error *) *)(run->buffers + storages);

@@ -88,9 +88,10 @@ struct bti_prepared {
     bool brief;      /* done sooner than another thread would begin */
     bool by_caller;  /* on several devices with a clock: who submits it launches it, so that a timeline repeats */
     bti_lock lock;
-    pthread_cond_t judged; /* a collective of a run */
-    struct bti_run *idle;  /* runs that are over, to be used again */
-    bti_node **stand_ins;  /* that the plan names, by number, with gaps; retained */
+    pthread_cond_t judged;   /* a collective of a run */
+    struct bti_run *idle;    /* runs that are over, to be used again */
+    struct bti_turns *turns; /* under the lock; NULL: nothing of it is recorded */
+    bti_node **stand_ins;    /* that the plan names, by number, with gaps; retained */
     size_t stand_in_count;
 };
 
@@ -145,7 +146,7 @@ struct bti_run {
     bti_run *next;                /* idle */
     bti_node *const *nodes;       /* while it is being submitted: what stand-ins stand for; NULL: the plan names none */
     bti_place *places;            /* by step: who asked for it */
-    uint64_t *addresses;          /* by storage */
+    uint64_t *addresses;          /* by storage; behind them, by device, of the arenas */
     int64_t *moved;               /* by storage: bytes that what is given lies further than in the plan */
     uint64_t *idle;               /* by storage: of what arrives, the number after which its memory may be written */
     bti_buffer **buffers;         /* by storage: what is given, kept or arrives */

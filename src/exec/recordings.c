@@ -6,7 +6,11 @@
 #include "base/lru.h"
 #include "device/device.h"
 
-#define KEPT 4
+/* Values of variables take as many turns in memory as steps run ahead (function/versions.c), and results turns of their own; but large recordings
+ * are few. */
+#define LEAST_KEPT 4
+#define MOST_KEPT 64
+#define STEPS_KEPT 4096 /* in all recordings, if these are not the least */
 
 static atomic_uint_fast64_t launched_count, recorded_count;
 
@@ -40,11 +44,13 @@ static void free_recording(bti_lru_entry *entry) {
     bti_free(r);
 }
 
-struct bti_recordings *bti_recordings_new(int device) {
+struct bti_recordings *bti_recordings_new(int device, size_t steps) {
     struct bti_recordings *recordings = bti_calloc(1, sizeof *recordings);
     if (!recordings) return NULL;
     recordings->device = device;
-    recordings->kept = (bti_lru){.equal = is_same_addresses, .free = free_recording, .most_count = KEPT};
+    size_t most = STEPS_KEPT / (steps ? steps : 1);
+    most = most < LEAST_KEPT ? LEAST_KEPT : most < MOST_KEPT ? most : MOST_KEPT;
+    recordings->kept = (bti_lru){.equal = is_same_addresses, .free = free_recording, .most_count = most};
     return recordings;
 }
 

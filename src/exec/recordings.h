@@ -1,12 +1,12 @@
 /* Launches that are made again with the same addresses, on devices that can record launches: recorded the second time, then launched in one
- * go. A few recordings are kept, as results take turns in memory. Used by the thread that runs the device's queue. */
+ * go. Several recordings are kept, as results take turns in memory. Used by the thread that runs the device's queue. */
 #ifndef BTI_EXEC_RECORDINGS_H
 #define BTI_EXEC_RECORDINGS_H
 
 #include "device/timings.h"
 
-struct bti_recordings *bti_recordings_new(int device);       /* NULL when memory is short */
-void bti_recordings_free(struct bti_recordings *recordings); /* NULL is fine */
+struct bti_recordings *bti_recordings_new(int device, size_t steps); /* NULL when memory is short; steps: of a launch */
+void bti_recordings_free(struct bti_recordings *recordings);         /* NULL is fine */
 /* What is recorded. `timed` launches the same, and what bti_timing_end notes is in `timings`, which it may add to. */
 typedef struct bti_recorded_launch {
     bt_status (*launch)(void *context);

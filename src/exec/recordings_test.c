@@ -116,6 +116,38 @@ static void memory_may_move(void **state) {
     assert_true(launched >= 200 && launched < 600);
 }
 
+/* Steps run ahead, so the values of w take several turns in memory. */
+static void steps_that_run_ahead_are_launched_in_one_go(void **state) {
+    (void)state;
+    static const char *const settings[] = {"devices=sim:gpu,fuse=off", "devices=sim:h200*1,fuse=off"};
+    enum { STEPS = 1000 };
+    for (int i = 0; i < 2; i++) {
+        uint64_t launched, recorded;
+        begin(settings[i]);
+        count(&launched, &recorded);
+        BT_SCOPE {
+            bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 300), NULL);
+            bt_array *x = bt_input(BT_F32, 300), *next = bt_add(bt_value(w), bt_mul(x, bt_num(2)));
+            bt_array *y = bt_mul(bt_add(bt_value(w), x), bt_num(3)), *given = bt_ones(BT_F32, 300);
+            bt_function *f = bt_function_new(&x, 1, &y, 1, &(bt_update){w, next}, 1);
+            float got[300];
+            for (int step = 0; step < STEPS; step++)
+                BT_SCOPE {
+                    bt_array *result = bt_call1(f, &given, 1);
+                    OK(bt_eval(result));
+                    if (step + 1 < STEPS) continue;
+                    OK(bt_read(result, got, sizeof got));
+                    assert_true(got[0] == (2 * step + 1) * 3 && got[299] == got[0]);
+                }
+            OK(bt_read(bt_value(w), got, sizeof got));
+            assert_true(got[0] == 2 * STEPS && got[299] == got[0]);
+        }
+        count(&launched, &recorded);
+        if (launched < STEPS / 2)
+            fail_msg("%s: %d of %d launched in one go, %d recorded", settings[i], (int)launched, STEPS, (int)recorded);
+    }
+}
+
 static void failures_are_told(void **state) {
     (void)state;
     begin("devices=sim:gpu,fuse=off");
@@ -181,6 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_launched_in_one_go),
         cmocka_unit_test(memory_may_move),
+        cmocka_unit_test(steps_that_run_ahead_are_launched_in_one_go),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(any_allocation_may_fail),
     };

@@ -8,6 +8,7 @@
 #include "exec/launch.h"
 #include "exec/prepared.h"
 #include "exec/send.h"
+#include "exec/turns.h"
 #include "base/flags.h"
 #include "base/lock.h"
 
@@ -49,6 +50,7 @@ static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
     if (!buffer) return bti_no_memory();
     describe_result(buffer, run, storage);
     run->buffers[s] = buffer;
+    if (run->prepared->turns) buffer->address = run->addresses[s];
     bt_status status = bti_buffer_reserve(buffer, false);
     if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(run, storage, storage->bytes, error);
     if (status == BT_OK) {
@@ -77,7 +79,10 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
     if (!arena) return bti_no_memory();
     describe_result(arena, run, largest);
     run->arenas[device] = arena;
+    uint64_t *address = &run->addresses[plan->storages.count + device];
+    if (run->prepared->turns) arena->address = *address;
     bt_status status = bti_buffer_reserve(arena, false);
+    *address = arena->address;
     if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(run, largest, plan->arenas.items[device], error);
     return status;
 }
@@ -137,21 +142,31 @@ static bt_status check_given(const bti_run *run, size_t s) {
     return BT_OK;
 }
 
+static bt_status bind_all_given(bti_run *run) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t s = 0; s < plan->storages.count; s++) {
+        if (!plan->storages.items[s].given || plan->storages.items[s].last_step < 0) continue;
+        bind_given(run, s);
+        BTI_TRY(check_given(run, s));
+    }
+    return BT_OK;
+}
+
 static bt_status reserve_all(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->prepared->plan;
     take_donated(run);
+    BTI_TRY(bind_all_given(run));
+    uint64_t turn = run->prepared->turns ? bti_turns_find(run) : 0;
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
     for (size_t s = 0; s < plan->storages.count; s++) {
         const bti_storage *storage = &plan->storages.items[s];
-        if (storage->given) {
-            if (storage->last_step < 0) continue;
-            bind_given(run, s);
-            BTI_TRY(check_given(run, s));
-        } else if (storage->offset >= 0)
+        if (storage->given) continue;
+        if (storage->offset >= 0)
             run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
         else if (bti_plan_reserves(plan, storage) && !run->buffers[s])
             BTI_TRY(reserve_buffer(run, s, error));
     }
+    if (turn) bti_turns_note(run, turn);
     return BT_OK;
 }
 

@@ -3,33 +3,40 @@
 #include "base/cores.h"
 #include "render/render.h"
 
-bool bti_texts_supply(const bti_program *program, bool launched, bt_status *status) {
-    bti_text_wanted wanted;
-    if (!bti_program_text_wanted(program, launched, &wanted)) return false;
+static bt_status supply(const bti_program *program, const bti_text_wanted *wanted) {
     const bti_program_source *source = &program->source;
     bti_str text = {0};
     bool written = true;
-    if (wanted.kernel)
-        written = bti_render(&text, wanted.kernel, wanted.target, wanted.variant);
+    if (wanted->kernel)
+        written = bti_render(&text, wanted->kernel, wanted->target, wanted->variant);
     else if (source->custom)
-        bti_render_c_custom(&text, source->custom, wanted.target);
+        bti_render_c_custom(&text, source->custom, wanted->target);
     else if (bti_source_is_product(source))
-        written = bti_render_product(&text, source->kernel, source->made, source->dtypes[2], wanted.target);
+        written = bti_render_product(&text, source->kernel, source->made, source->dtypes[2], wanted->target);
     else
-        written = bti_render_work(&text, source->op, source->dtypes, source->dtype_count, wanted.target);
+        written = bti_render_work(&text, source->op, source->dtypes, source->dtype_count, wanted->target);
     text.failed = text.failed || !written;
-    *status = bti_program_text_give(program, &wanted, &text);
+    bt_status status = bti_program_text_give(program, wanted, &text);
     bti_str_free(&text);
+    return status;
+}
+
+bool bti_texts_supply(const bti_program *program, bt_status *status) {
+    bti_text_wanted wanted;
+    if (!bti_program_text_lacked(program, &wanted)) return false;
+    *status = supply(program, &wanted);
     return true;
 }
 
-bt_status bti_texts_program(int device, const bti_program_source *source, bti_program **program) {
+bt_status bti_texts_program(int device, const bti_program_source *source, const bti_box *box, int box_count,
+                            bti_program **program) {
     bool made;
+    bti_text_wanted wanted;
     bt_status status = bti_device_program(device, source, program, &made);
-    if (status != BT_OK || made) return status;
-    while (status == BT_OK && bti_texts_supply(*program, false, &status)) {
-    }
-    bti_program_made(*program, status);
+    if (status != BT_OK) return status;
+    while (status == BT_OK && bti_program_text_wanted(*program, box, box_count, &wanted))
+        status = supply(*program, &wanted);
+    if (!made) bti_program_made(*program, status);
     if (status == BT_OK) return BT_OK;
     bti_program_release(*program);
     *program = NULL;
@@ -38,16 +45,21 @@ bt_status bti_texts_program(int device, const bti_program_source *source, bti_pr
 
 /* --- several at once ---------------------------------------------------------------------------------------------------- */
 
-bt_status bti_texts_want(bti_program_wants *wants, int device, const bti_program_source *source, bti_kernel *kernel,
-                         bti_program **program) {
-    bti_program_want want = {.device = device, .source = *source, .kernel = kernel, .program = program};
-    if (bti_device_compiles_early(device)) {
+static void free_want(bti_program_want *want) {
+    bti_free(want->kernel);
+    bti_free(want->box);
+    bti_error_release(want->error);
+}
+
+bt_status bti_texts_want(bti_program_wants *wants, const bti_program_want *asked) {
+    bti_program_want want = *asked;
+    bt_status status = BT_OK;
+    if (bti_device_compiles_early(want.device)) {
         if (bti_vec_push(wants, want)) return BT_OK;
-        bti_free(kernel);
-        return bti_no_memory();
-    }
-    bt_status status = bti_texts_program(device, source, program);
-    bti_free(kernel);
+        status = bti_no_memory();
+    } else
+        status = bti_texts_program(want.device, &want.source, want.box, want.box_count, want.program);
+    free_want(&want);
     return status;
 }
 
@@ -66,7 +78,8 @@ static void make_some(void *context, int64_t begin, int64_t end) {
     bti_place place = bti_call_set_place(m->place);
     for (int64_t i = begin; i < end; i++) {
         bti_program_want *want = &m->wants->items[i];
-        if (bti_texts_program(want->device, &want->source, want->program) != BT_OK) want->error = bti_error_last();
+        if (bti_texts_program(want->device, &want->source, want->box, want->box_count, want->program) != BT_OK)
+            want->error = bti_error_last();
     }
     bti_call_set_place(place);
     bti_call_end(depth);
@@ -84,9 +97,6 @@ bt_status bti_texts_programs(bti_program_wants *wants) {
 }
 
 void bti_texts_wants_free(bti_program_wants *wants) {
-    for (size_t i = 0; i < wants->count; i++) {
-        bti_free(wants->items[i].kernel);
-        bti_error_release(wants->items[i].error);
-    }
+    for (size_t i = 0; i < wants->count; i++) free_want(&wants->items[i]);
     bti_vec_free(wants);
 }

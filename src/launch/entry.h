@@ -23,7 +23,8 @@
  *     bti_finish     the totals of the parts, the ROW values and outputs. A unit: a kept point. One memory more: the parts. They are
  *                    read by threads of bti_entry_across() points side by side, so that each sector is read once
  *
- * A map has a second text, for several boxes at once (CUDA C alone):
+ * Each entry is a text of its own, since compilers take their time for each; bti_finish is in the texts of bti_part and bti_part_wide. A map has one more text, for
+ * several boxes at once (CUDA C alone):
  *     bti_run_boxes       as bti_run for each box: the groups below end 0 take the units of box 0, those below end 1 of box 1...
  *     bti_run_boxes_wide  as bti_run_wide for each
  * Their words: the ends, bti_entry_boxes() of them, the last one repeated, then the words of each box, in BTI_BOXES_WORDS in all.
@@ -51,8 +52,8 @@ typedef enum bti_entry {
     BTI_ENTRY_PART,
     BTI_ENTRY_PART_WIDE,
     BTI_ENTRY_FINISH,
-    BTI_ENTRY_COUNT, /* of the kernel's own text; behind it those of the text for several boxes */
-    BTI_ENTRY_BOXES = BTI_ENTRY_COUNT,
+    BTI_ENTRY_COUNT,                   /* of the kernel's own text; behind it those of the text for several boxes */
+    BTI_ENTRY_BOXES = BTI_ENTRY_COUNT, /* the text of both is that of BTI_ENTRY_BOXES */
     BTI_ENTRY_BOXES_WIDE,
     BTI_ENTRY_END
 } bti_entry;

@@ -56,19 +56,36 @@ bt_status bti_gpu_load(void *device, const bti_program_source *source, void **lo
 
 /* --- texts -------------------------------------------------------------------------------------------------------- */
 
-bool bti_gpu_text_wanted(void *device, void *loaded, bool launched, bti_text_wanted *wanted) {
+/* The text that a launch of a kernel of the program's needs, or a launch of such boxes. */
+static bool lacks_own_text(bti_gpu *gpu, gpu_program *program, const bti_box *box, int count, bti_text_wanted *wanted) {
+    bti_entry entry = BTI_ENTRY_RUN;
+    bool of_kernel = count && program->kernel && !program->work &&
+                     bti_gpu_kernel_lacks_text(gpu, program->kernel, box, count, &entry);
+    *wanted = (bti_text_wanted){.target = gpu->target, .number = OWN_TEXT, .variant = (int)entry};
+    if (of_kernel) wanted->kernel = bti_gpu_kernel_of(program->kernel);
+    return of_kernel || (program->custom && bti_gpu_custom_lacks_text(program->custom));
+}
+
+bool bti_gpu_text_wanted(void *device, void *loaded, const bti_box *box, int count, bti_text_wanted *wanted) {
     bti_gpu *gpu = device;
     gpu_program *program = loaded;
     bti_lock_take(&gpu->lock);
-    bool own_kernel = program->kernel && !program->work && bti_gpu_kernel_lacks_text(program->kernel);
-    bool own = own_kernel || (program->custom && bti_gpu_custom_lacks_text(program->custom));
-    bool lacks = own || (launched && program->texts.wanting);
-    *wanted = (bti_text_wanted){.target = gpu->target, .number = own ? OWN_TEXT : LAUNCH_TEXT};
-    if (own_kernel)
-        wanted->kernel = bti_gpu_kernel_of(program->kernel);
-    else if (!own && program->texts.of_kernel)
-        wanted->kernel = &program->texts.kernel;
-    wanted->variant = !own && program->texts.variant;
+    bool lacks = lacks_own_text(gpu, program, box, count, wanted);
+    bti_lock_give(&gpu->lock);
+    return lacks;
+}
+
+bool bti_gpu_text_lacked(void *device, void *loaded, bti_text_wanted *wanted) {
+    bti_gpu *gpu = device;
+    gpu_program *program = loaded;
+    bti_lock_take(&gpu->lock);
+    const bti_gpu_texts *texts = &program->texts;
+    bool own = lacks_own_text(gpu, program, NULL, 0, wanted), lacks = own || texts->wanting;
+    if (!own)
+        *wanted = (bti_text_wanted){.kernel = texts->of_kernel ? &texts->kernel : NULL,
+                                    .target = gpu->target,
+                                    .number = LAUNCH_TEXT,
+                                    .variant = (int)texts->entry};
     bti_lock_give(&gpu->lock);
     return lacks;
 }
@@ -77,7 +94,7 @@ bt_status bti_gpu_text_give(void *device, void *loaded, const bti_text_wanted *w
     bti_gpu *gpu = device;
     gpu_program *program = loaded;
     if (wanted->number == OWN_TEXT)
-        return program->kernel ? bti_gpu_kernel_give(gpu, program->kernel, text)
+        return program->kernel ? bti_gpu_kernel_give(gpu, program->kernel, (bti_entry)wanted->variant, text)
                                : bti_gpu_custom_give(gpu, program->custom, text);
     bti_lock_take(&gpu->lock);
     bti_gpu_text_keep(&program->texts, text);

@@ -11,7 +11,8 @@
 
 /* Scratch memory needs no freeing when the device is closed: its pool is closed before. */
 bt_status bti_gpu_load(void *device, const bti_program_source *source, void **program);
-bool bti_gpu_text_wanted(void *device, void *program, bool launched, bti_text_wanted *wanted);
+bool bti_gpu_text_wanted(void *device, void *program, const bti_box *box, int count, bti_text_wanted *wanted);
+bool bti_gpu_text_lacked(void *device, void *program, bti_text_wanted *wanted);
 bt_status bti_gpu_text_give(void *device, void *program, const bti_text_wanted *wanted, const bti_str *text);
 void bti_gpu_unload(void *device, const bti_program_source *source, void *program);
 bt_status bti_gpu_launch_work(void *device, void *program, const bti_work *work);

@@ -20,13 +20,14 @@
 /* Of one program: the text that its last launch lacked, or that it was given since. */
 typedef struct bti_gpu_texts {
     bool wanting, is_given;
-    bool of_kernel, variant; /* of the kernel below, else of the primitive */
+    bool of_kernel; /* of an entry of the kernel below, else of the primitive */
+    bti_entry entry;
     bti_kernel kernel;
     bti_str given;
 } bti_gpu_texts;
-/* The text of a kernel, or of the primitive (NULL), if it was given; else FAILED_PRECONDITION, and the launch wants it. Before the launch has
+/* The text of a kernel's entry, or of the primitive (NULL), if it was given; else FAILED_PRECONDITION, and the launch wants it. Before the launch has
  * launched anything that must not run twice. */
-bt_status bti_gpu_text_of(bti_gpu *gpu, const bti_kernel *kernel, bool variant, const bti_str **text);
+bt_status bti_gpu_text_of(bti_gpu *gpu, const bti_kernel *kernel, bti_entry entry, const bti_str **text);
 void bti_gpu_text_keep(bti_gpu_texts *texts, const bti_str *text);
 void bti_gpu_text_drop(bti_gpu_texts *texts);
 
@@ -59,14 +60,13 @@ bt_status bti_gpu_module_launch(bti_gpu *gpu, bti_gpu_module *module, const bti_
 /* --- gpu_kernel.c --- */
 typedef struct bti_gpu_kernel bti_gpu_kernel;
 bti_gpu_kernel *bti_gpu_kernel_new(const bti_kernel *kernel); /* NULL: no memory */
-/* With its own text: given, without the lock; or that of the launch. */
 const bti_kernel *bti_gpu_kernel_of(const bti_gpu_kernel *kernel);
-bool bti_gpu_kernel_lacks_text(const bti_gpu_kernel *kernel);
-bt_status bti_gpu_kernel_give(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_str *text);
-bt_status bti_gpu_kernel_build(bti_gpu *gpu, bti_gpu_kernel *kernel);
+/* Whether a launch of `count` boxes, of which this is the first, lacks the text of *entry, which it can be given before; and gives it, without the lock. */
+bool bti_gpu_kernel_lacks_text(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, int count, bti_entry *entry);
+bt_status bti_gpu_kernel_give(bti_gpu *gpu, bti_gpu_kernel *kernel, bti_entry entry, const bti_str *text);
 void bti_gpu_kernel_free(bti_gpu *gpu, bti_gpu_kernel *kernel);
-/* The texts that a map needs for the box: before launches that must not be repeated for want of one. */
-bt_status bti_gpu_kernel_find_texts(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
+/* The text that the box needs: before launches that must not be repeated for want of it. */
+bt_status bti_gpu_kernel_find_text(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box);
 /* Boxes that do not wait for each other: maps by as few launches as their words allow. */
 bt_status bti_gpu_kernel_launch_boxes(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *boxes, int count);

@@ -133,7 +133,7 @@ static bt_status launch_apart(bti_gpu *gpu, bti_gpu_kernel *kernel, int made, co
     else
         BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_OUTPUT, bytes, &placed.output.address));
     in_place.address[made] = placed.output.address;
-    BTI_TRY(bti_gpu_kernel_find_texts(gpu, kernel, &in_place));
+    BTI_TRY(bti_gpu_kernel_find_text(gpu, kernel, &in_place));
     BTI_TRY(gpu->driver->product(gpu->device, &placed, done));
     return *done ? bti_gpu_kernel_launch(gpu, kernel, &in_place) : BT_OK;
 }

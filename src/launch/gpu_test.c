@@ -105,10 +105,10 @@ static int begin(void **state) {
     return 0;
 }
 
-/* Whether the program lacked a text: it has one now. */
-static bool give_text(void *program, bool launched, bt_status *status) {
+/* Whether its last launch lacked a text: it has one now. */
+static bool give_text(void *program, bt_status *status) {
     bti_text_wanted wanted;
-    if (!bti_gpu_text_wanted(&gpu, program, launched, &wanted)) return false;
+    if (!bti_gpu_text_lacked(&gpu, program, &wanted)) return false;
     bti_str text = {0};
     bti_str_add(&text, "text");
     *status = bti_gpu_text_give(&gpu, program, &wanted, &text);
@@ -118,23 +118,18 @@ static bool give_text(void *program, bool launched, bt_status *status) {
 
 static bt_status load(const bti_kernel *kernel, void **program) {
     *program = NULL;
-    bt_status status = bti_gpu_load(&gpu, &(bti_program_source){.kernel = kernel}, program);
-    while (status == BT_OK && give_text(*program, false, &status)) {
-    }
-    if (status != BT_OK && *program) bti_gpu_unload(&gpu, NULL, *program);
-    return status;
+    return bti_gpu_load(&gpu, &(bti_program_source){.kernel = kernel}, program);
 }
 
 static bt_status launch_kernel(void *program, const bti_box *box) {
     bt_status status = bti_gpu_launch_kernel(&gpu, program, box);
-    while (status != BT_OK && give_text(program, true, &status)) status = bti_gpu_launch_kernel(&gpu, program, box);
+    while (status != BT_OK && give_text(program, &status)) status = bti_gpu_launch_kernel(&gpu, program, box);
     return status;
 }
 
 static bt_status launch_boxes(void *program, const bti_box *boxes, int count) {
     bt_status status = bti_gpu_launch_boxes(&gpu, program, boxes, count);
-    while (status != BT_OK && give_text(program, true, &status))
-        status = bti_gpu_launch_boxes(&gpu, program, boxes, count);
+    while (status != BT_OK && give_text(program, &status)) status = bti_gpu_launch_boxes(&gpu, program, boxes, count);
     return status;
 }
 
@@ -273,7 +268,37 @@ static void leaps_go_in_tiles_with_the_axis_turned_to_its_place(void **state) {
     expect(on.launches[1], "bti_run_tiled", 50 * 1 * 2, BTI_GROUP, 0);
     expect(on.launches[2], "bti_run", 64 * 50 * 96 / BTI_GROUP, BTI_GROUP, 0); /* by one element along no axis */
     expect(on.launches[3], "bti_run_tiled", 50 * 1 * 2, BTI_GROUP, 0);
-    assert_int_equal(on.builds, 2); /* the turned kernel was kept */
+    assert_int_equal(on.builds, 3); /* tiles, those of the turned kernel, which was kept, and bti_run */
+    bti_gpu_unload(&gpu, NULL, program);
+    assert_int_equal(on.modules + on.functions, 0);
+}
+
+/* The text that the launch to come needs, and no other, can be given before; what a turned kernel needs is asked for by its launch. */
+static void texts_are_wanted_before_a_launch(void **state) {
+    static bti_kernel kernel;
+    bti_text_wanted wanted;
+    void *program;
+    map_kernel(&kernel);
+    bti_box box = dense_box(&kernel, (const int64_t[]){100, 256});
+    OK(load(&kernel, &program));
+    assert_false(bti_gpu_text_wanted(&gpu, program, NULL, 0, &wanted));
+    assert_true(bti_gpu_text_wanted(&gpu, program, &box, 3, &wanted));
+    assert_int_equal(wanted.variant, BTI_ENTRY_BOXES);
+    assert_true(bti_gpu_text_wanted(&gpu, program, &box, 1, &wanted));
+    assert_int_equal(wanted.variant, BTI_ENTRY_WIDE);
+    bti_str text = {0};
+    bti_str_add(&text, "text");
+    OK(bti_gpu_text_give(&gpu, program, &wanted, &text));
+    OK(bti_gpu_text_give(&gpu, program, &wanted, &text)); /* of another thread, too late */
+    bti_str_free(&text);
+    assert_int_equal(on.modules, 1);
+    assert_false(bti_gpu_text_wanted(&gpu, program, &box, 1, &wanted));
+    OK(bti_gpu_launch_kernel(&gpu, program, &box));
+    box.address[0] += 4;
+    assert_int_equal(bti_gpu_launch_kernel(&gpu, program, &box), BT_FAILED_PRECONDITION);
+    bt_error_clear();
+    assert_true(bti_gpu_text_lacked(&gpu, program, &wanted));
+    assert_int_equal(wanted.variant, BTI_ENTRY_RUN);
     bti_gpu_unload(&gpu, NULL, program);
     assert_int_equal(on.modules + on.functions, 0);
 }
@@ -309,7 +334,9 @@ static void rows_stay_in_local_memory_when_it_is_enough(void **state) {
     static bti_kernel kernel;
     softmax_kernel(&kernel);
     bti_box box = dense_box(&kernel, (const int64_t[]){1000, 1024});
-    expect(only_launch(&kernel, &box), "bti_run_rows", 125, 64, 8 * 4096);
+    expect(only_launch(&kernel, &box), "bti_run_kept", 125, BTI_GROUP, 8 * 4096);
+    box = dense_box(&kernel, (const int64_t[]){1000, 512});
+    expect(only_launch(&kernel, &box), "bti_run_rows", 63, 128, 16 * 2048);
     box = dense_box(&kernel, (const int64_t[]){1000, 256});
     expect(only_launch(&kernel, &box), "bti_run_rows", 32, BTI_GROUP, 32 * 1024);
     box = dense_box(&kernel, (const int64_t[]){1000, 4096});
@@ -487,6 +514,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(maps_are_wide_where_they_lie_well, begin),
         cmocka_unit_test_setup(groups_are_as_many_as_the_device_makes_use_of, begin),
+        cmocka_unit_test_setup(texts_are_wanted_before_a_launch, begin),
         cmocka_unit_test_setup(boxes_are_launched_together, begin),
         cmocka_unit_test_setup(leaps_go_in_tiles_with_the_axis_turned_to_its_place, begin),
         cmocka_unit_test_setup(rows_stay_in_local_memory_when_it_is_enough, begin),

@@ -65,11 +65,7 @@ static bt_status find_layout_kernel(bti_gpu *gpu, bti_gpu_work *work, const bti_
     new->gpu = gpu;
     new->kernel = *kernel;
     new->loaded = bti_gpu_kernel_new(kernel);
-    bt_status status = new->loaded ? bti_gpu_kernel_build(gpu, new->loaded) : bti_no_memory();
-    if (status != BT_OK) {
-        if (new->loaded) bti_gpu_kernel_free(gpu, new->loaded);
-        return bti_free(new), status;
-    }
+    if (!new->loaded) return bti_free(new), bti_no_memory();
     bti_lru_add(&work->kernels, &new->entry, hash, 0);
     *found = new;
     return BT_OK;
@@ -134,6 +130,6 @@ bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module *
     *module = &work->module;
     if (work->module.handle) return BT_OK;
     const bti_str *text;
-    BTI_TRY(bti_gpu_text_of(gpu, NULL, false, &text));
+    BTI_TRY(bti_gpu_text_of(gpu, NULL, BTI_ENTRY_RUN, &text));
     return bti_gpu_module_build(gpu, work->name, text, &work->module);
 }

@@ -57,12 +57,14 @@ void bti_render_c_words(bti_str *text, bti_target target) {
 
 /* --- fused kernels -------------------------------------------------------------------------------------------------- */
 
-bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target) {
+static bool write_entries(bti_str *text, const bti_kernel *kernel, bti_entry only, bti_target target) {
     bti_c *w = bti_calloc(1, sizeof *w);
     if (!w) return false;
-    *w = (bti_c){.text = text, .kernel = kernel, .target = target};
+    *w = (bti_c){.text = text, .kernel = kernel, .target = target, .only = only};
     bti_c_functions(w);
-    if (kernel->reduced)
+    if (only == BTI_ENTRY_BOXES)
+        bti_c_map_of_boxes(w);
+    else if (kernel->reduced)
         bti_c_reduction(w);
     else
         bti_c_map(w);
@@ -70,20 +72,13 @@ bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target targe
     return !text->failed;
 }
 
-bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target) {
-    bti_render_c_words(text, target);
-    return bti_render_c_body(text, kernel, target);
+bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target) {
+    return write_entries(text, kernel, BTI_ENTRY_END, target);
 }
 
-bool bti_render_c_boxes(bti_str *text, const bti_kernel *kernel, bti_target target) {
-    bti_c *w = bti_calloc(1, sizeof *w);
-    if (!w) return false;
-    *w = (bti_c){.text = text, .kernel = kernel, .target = target};
+bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_entry entry, bti_target target) {
     bti_render_c_words(text, target);
-    bti_c_functions(w);
-    bti_c_map_of_boxes(w);
-    bti_free(w);
-    return !text->failed;
+    return write_entries(text, kernel, entry, target);
 }
 
 /* --- primitives that are run whole: their texts are in c/; what depends on the dtypes is defined before them ---------- */

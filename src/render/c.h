@@ -3,12 +3,12 @@
 #ifndef BTI_RENDER_C_H
 #define BTI_RENDER_C_H
 
+#include "launch/entry.h"
 #include "launch/program.h"
 
-bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_target target);
-/* A map's entries for several boxes. */
-bool bti_render_c_boxes(bti_str *text, const bti_kernel *kernel, bti_target target);
-/* The same without the words and functions before it: for tests and golden texts. */
+/* The text of an entry; BTI_ENTRY_END: all entries in one text, for tests. */
+bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_entry entry, bti_target target);
+/* All without the words and functions before them: for tests and golden texts. */
 bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* A primitive that is run whole (render.h). A comment above each text in c/ tells what it defines. */
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);

@@ -263,17 +263,23 @@ static void write_tile_values(bti_c *w, int batch) {
     bti_c_close(w);
 }
 
+/* What lies in no tile is on its way before the tiles are there, if it is loaded at once. */
 static void write_tile_points(bti_c *w) {
     int batch = tile_batch(w);
+    bool at_once = batch == tile_points(w);
     bti_c_line(w, "const i32 end = fast < columns ? rows - slow : 0;");
     write_tile_addresses(w);
-    if (batch == tile_points(w))
+    if (at_once) {
         bti_c_line(w, "const i32 first = 0;");
-    else
+        write_tile_loads(w, batch);
+    }
+    bti_c_line(w, "BARRIER();");
+    if (!at_once) {
         bti_c_open(w, "for (i32 first = 0; first < %d; first += %d)", tile_points(w), batch);
-    write_tile_loads(w, batch);
+        write_tile_loads(w, batch);
+    }
     write_tile_values(w, batch);
-    if (batch < tile_points(w)) bti_c_close(w);
+    if (!at_once) bti_c_close(w);
 }
 
 static void declare_tiles(bti_c *w) {
@@ -287,12 +293,47 @@ static void declare_tiles(bti_c *w) {
     bti_c_line(w, "const i32 slow = (i32)(THREAD / %d), fast = (i32)(THREAD & %d);", tile, tile - 1);
 }
 
+/* Whether an array is read both along and across its lines (x + x.T), as far as addresses tell. False: there are no two inputs that could be
+ * one. */
+static bool write_is_mirrored(bti_c *w) {
+    const bti_kernel *kernel = w->kernel;
+    bti_str text = {0};
+    for (int o = 0; o < kernel->input_count; o++)
+        for (int other = 0; other < kernel->input_count && bti_kernel_may_cross(kernel, o); other++) {
+            const bti_kernel_operand *of = &kernel->operands[other];
+            if (other == o || of->index || of->taken || of->dtype != kernel->operands[o].dtype) continue;
+            bti_str_addf(&text, "%sW(%d) == W(%d)", text.length ? " || " : "", w->places.address[o],
+                         w->places.address[other]);
+        }
+    bool any = text.length;
+    if (any) bti_c_line(w, "const i32 mirrored = down == across && (%s);", bti_str_text(&text));
+    w->text->failed |= text.failed;
+    bti_str_free(&text);
+    return any;
+}
+
+/* The tiles of a square in the order of their larger coordinate, each beside the one across the diagonal: what they share is read from memory
+ * once. */
+static void write_mirrored_order(bti_c *w) {
+    bti_c_open(w, "if (mirrored)");
+    bti_c_line(w, "const i64 number = tile_down * across + tile_across;");
+    bti_c_line(w, "i64 larger = (i64)sqrt((f32)number);");
+    bti_c_line(w, "for (; larger * larger > number;) larger--;");
+    bti_c_line(w, "for (; (larger + 1) * (larger + 1) <= number;) larger++;");
+    bti_c_line(w, "const i64 of = number - larger * larger;");
+    bti_c_line(w, "tile_down = of & 1 ? of >> 1 : larger, tile_across = of & 1 ? larger : of >> 1;");
+    bti_c_close(w);
+}
+
 /* The coordinates of the last two axes are those of the tile's first point. */
-static void write_tile_coordinates(bti_c *w) {
+static void write_tile_coordinates(bti_c *w, bool may_be_mirrored) {
     int line = bti_kernel_line(w->kernel), tile = bti_entry_tile(w->kernel);
-    bti_c_line(w, "const i64 above = divided(rest, across), c%d = (rest - above * across) * %d;", line, tile);
+    bti_c_line(w, "const i64 above = divided(rest, across);");
+    bti_c_line(w, "i64 tile_across = rest - above * across;");
     bti_c_line(w, "rest = divided(above, down);");
-    bti_c_line(w, "const i64 c%d = (above - rest * down) * %d;", line - 1, tile);
+    bti_c_line(w, "i64 tile_down = above - rest * down;");
+    if (may_be_mirrored) write_mirrored_order(w);
+    bti_c_line(w, "const i64 c%d = tile_across * %d, c%d = tile_down * %d;", line, tile, line - 1, tile);
     bti_c_line(w, "const i32 rows = (i32)least(%d, W(%d) - c%d), columns = (i32)least(%d, W(%d) - c%d);", tile,
                line - 1, line - 1, tile, line, line);
     bti_c_coordinates(w, (1u << (line - 1)) - 1);
@@ -308,11 +349,11 @@ static void write_tiled_entry(bti_c *w) {
                tile - 1, tile);
     bti_c_product((1u << (line - 1)) - 1, planes, sizeof planes);
     snprintf(units, sizeof units, "down * across * %s", planes);
+    bool may_be_mirrored = write_is_mirrored(w);
     bti_c_begin_units(w, units);
-    write_tile_coordinates(w);
+    write_tile_coordinates(w, may_be_mirrored);
     for (int o = 0; o < w->kernel->input_count; o++)
         if (bti_kernel_may_cross(w->kernel, o)) write_tile_copy(w, o, false);
-    bti_c_line(w, "BARRIER();");
     write_tile_points(w);
     bti_c_line(w, "BARRIER();");
     for (int o = w->kernel->input_count; o < bti_kernel_operands(w->kernel); o++)
@@ -323,9 +364,9 @@ static void write_tiled_entry(bti_c *w) {
 /* --- all entries ---------------------------------------------------------------------------------------------------- */
 
 void bti_c_map(bti_c *w) {
-    write_run_entry(w, BTI_ENTRY_RUN);
-    if (bti_entry_exists(w->kernel, BTI_ENTRY_WIDE)) write_wide_entry(w, BTI_ENTRY_WIDE);
-    if (bti_entry_exists(w->kernel, BTI_ENTRY_TILED)) write_tiled_entry(w);
+    if (bti_c_wants(w, BTI_ENTRY_RUN)) write_run_entry(w, BTI_ENTRY_RUN);
+    if (bti_c_wants(w, BTI_ENTRY_WIDE)) write_wide_entry(w, BTI_ENTRY_WIDE);
+    if (bti_c_wants(w, BTI_ENTRY_TILED)) write_tiled_entry(w);
 }
 
 void bti_c_map_of_boxes(bti_c *w) {

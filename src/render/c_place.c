@@ -42,6 +42,10 @@ bool bti_c_has_local(const bti_c *w) {
     return w->entry == BTI_ENTRY_KEPT || (w->entry == BTI_ENTRY_ROWS && bti_entry_exists(w->kernel, BTI_ENTRY_KEPT));
 }
 
+bool bti_c_wants(const bti_c *w, bti_entry entry) {
+    return (w->only == entry || w->only == BTI_ENTRY_END) && bti_entry_is_written(w->kernel, entry, w->target);
+}
+
 void bti_c_begin_entry(bti_c *w, bti_entry entry) {
     w->entry = entry;
     bti_word_places_of(w->kernel, entry, &w->places);

@@ -360,12 +360,11 @@ static void write_finish_entry(bti_c *w) {
 }
 
 void bti_c_reduction(bti_c *w) {
-    write_whole_entry(w, BTI_ENTRY_RUN);
-    if (bti_entry_exists(w->kernel, BTI_ENTRY_KEPT)) write_whole_entry(w, BTI_ENTRY_KEPT);
-    if (bti_entry_is_written(w->kernel, BTI_ENTRY_ROWS, w->target)) write_whole_entry(w, BTI_ENTRY_ROWS);
-    if (bti_entry_exists(w->kernel, BTI_ENTRY_PART)) {
-        write_part_entry(w, BTI_ENTRY_PART);
-        if (bti_entry_is_written(w->kernel, BTI_ENTRY_PART_WIDE, w->target)) write_part_entry(w, BTI_ENTRY_PART_WIDE);
-        write_finish_entry(w);
-    }
+    static const bti_entry whole[] = {BTI_ENTRY_RUN, BTI_ENTRY_KEPT, BTI_ENTRY_ROWS};
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (bti_c_wants(w, whole[i])) write_whole_entry(w, whole[i]);
+    bool part = bti_c_wants(w, BTI_ENTRY_PART), wide = bti_c_wants(w, BTI_ENTRY_PART_WIDE);
+    if (part) write_part_entry(w, BTI_ENTRY_PART);
+    if (wide) write_part_entry(w, BTI_ENTRY_PART_WIDE);
+    if (part || wide) write_finish_entry(w);
 }

@@ -45,7 +45,7 @@ static void texts_of_boxes(void **state) {
     bti_str words = {0}, whole = {0}, body = {0};
     map_kernel(&kernel);
     bti_render_c_words(&words, BTI_CUDA_C);
-    assert_true(bti_render_c_boxes(&whole, &kernel, BTI_CUDA_C));
+    assert_true(bti_render_c(&whole, &kernel, BTI_ENTRY_BOXES, BTI_CUDA_C));
     assert_memory_equal(whole.text, words.text, words.length);
     bti_str_add(&body, bti_str_text(&whole) + words.length);
     assert_stored("render", "map_boxes.cu", &body);
@@ -84,14 +84,14 @@ static void whole_texts(void **state) {
         bti_str whole = {0}, words = {0};
         bti_render_c_words(&words, target);
         assert_true(bti_render_c_body(&words, &kernel, target));
-        assert_true(bti_render(&whole, &kernel, target, false));
+        assert_true(bti_render_c(&whole, &kernel, BTI_ENTRY_END, target));
         assert_string_equal(whole.text, words.text);
         assert_int_equal(strstr(whole.text, "#define HAS_F64\n") != NULL, target != BTI_OPENCL_C_F32);
         bti_str_free(&whole);
         bti_str_free(&words);
     }
     bti_str llvm = {0};
-    assert_true(bti_render(&llvm, &kernel, BTI_LLVM_SSE2, false));
+    assert_true(bti_render(&llvm, &kernel, BTI_LLVM_SSE2, 0));
     assert_non_null(strstr(llvm.text, "target triple"));
     bti_str_free(&llvm);
 }
@@ -100,7 +100,7 @@ static void short_of_memory(void **state) {
     static bti_kernel kernel;
     softmax_kernel(&kernel);
     bti_str text = {.failed = true};
-    assert_false(bti_render_c(&text, &kernel, BTI_CUDA_C));
+    assert_false(bti_render_c(&text, &kernel, BTI_ENTRY_END, BTI_CUDA_C));
     bti_str_free(&text);
 }
 

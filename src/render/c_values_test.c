@@ -182,7 +182,7 @@ static void run_all(const launch *l, bti_target target, uint64_t seed, const dou
     run r = {.l = l, .target = target, .seed = seed, .tolerance = tolerance, .least = least};
     r.groups = seed % 3 ? 3 : 1;
     bti_str text = {0};
-    assert_true(bti_render_c(&text, l->kernel, target));
+    assert_true(bti_render_c(&text, l->kernel, BTI_ENTRY_END, target));
     r.program = opencl_built(text.text);
     bti_str_free(&text);
     for (int o = 0; o < BTI_KERNEL_OPERANDS; o++) r.same[o] = -1;

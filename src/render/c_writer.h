@@ -13,6 +13,7 @@ typedef struct bti_c {
     bti_str *text;
     const bti_kernel *kernel;
     bti_target target;
+    bti_entry only; /* that is to be written; BTI_ENTRY_END: all */
     bti_entry entry;
     bti_word_places places;
     bti_c_words words; /* what W(number) means in the text so far */
@@ -53,6 +54,7 @@ static inline bt_dtype bti_c_dtype(const bti_c *w, int instr) { return (bt_dtype
  * over units; end_entry: the ends of both. */
 bool bti_c_has_local(const bti_c *w); /* the entry has local memory */
 void bti_c_begin_entry(bti_c *w, bti_entry entry);
+bool bti_c_wants(const bti_c *w, bti_entry entry);   /* in this text */
 void bti_c_begin_units(bti_c *w, const char *count); /* "unit", and "rest", a variable, the same; "lane" of 32 */
 void bti_c_end_entry(bti_c *w);
 /* Product of the extents of a mask of axes. */

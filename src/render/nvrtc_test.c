@@ -130,7 +130,7 @@ static void compile_kernel(const bti_kernel *kernel, const char *which) {
     char name[96];
     bti_str text = {0};
     bti_kernel_name(name, sizeof name, kernel);
-    assert_true(bti_render_c(&text, kernel, BTI_CUDA_C));
+    assert_true(bti_render_c(&text, kernel, BTI_ENTRY_END, BTI_CUDA_C));
     compile(text.text, name, which);
     bti_str_free(&text);
 }

@@ -5,11 +5,10 @@
 #include "render/c.h"
 #include "render/llvm.h"
 
-/* Writes a kernel as text; false when memory is short. `variant`: its second text. On CPUs outputs are stored around the cache; in CUDA C the entries are
- * those for several boxes (launch/entry.h). */
-static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, bool variant) {
+/* Writes one of a kernel's texts (bti_text_wanted.variant); false when memory is short. The second one of CPUs stores outputs around the cache. */
+static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, int variant) {
     if (!bti_target_is_c(target)) return bti_render_llvm(text, kernel, target, variant);
-    return variant ? bti_render_c_boxes(text, kernel, target) : bti_render_c(text, kernel, target);
+    return bti_render_c(text, kernel, (bti_entry)variant, target);
 }
 
 /* Of the C family: writes the functions of a primitive that is run whole, over values of these dtypes (inputs, then the output). What it is called and takes

@@ -28,12 +28,23 @@ KERNEL(256) bti_run_tiled(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_til
     const i32 crossed0 = W(4) != 4;
     const i32 slow = (i32)(THREAD / 64), fast = (i32)(THREAD & 63);
     const i64 down = (W(0) + 63) / 64, across = (W(1) + 63) / 64;
+    const i32 mirrored = down == across && (W(2) == W(5));
     const i64 units = down * across * 1;
     for (i64 unit = GROUP; unit < units; unit += GROUPS) {
         i64 rest = unit;
-        const i64 above = divided(rest, across), c1 = (rest - above * across) * 64;
+        const i64 above = divided(rest, across);
+        i64 tile_across = rest - above * across;
         rest = divided(above, down);
-        const i64 c0 = (above - rest * down) * 64;
+        i64 tile_down = above - rest * down;
+        if (mirrored) {
+            const i64 number = tile_down * across + tile_across;
+            i64 larger = (i64)sqrt((f32)number);
+            for (; larger * larger > number;) larger--;
+            for (; (larger + 1) * (larger + 1) <= number;) larger++;
+            const i64 of = number - larger * larger;
+            tile_down = of & 1 ? of >> 1 : larger, tile_across = of & 1 ? larger : of >> 1;
+        }
+        const i64 c1 = tile_across * 64, c0 = tile_down * 64;
         const i32 rows = (i32)least(64, W(0) - c0), columns = (i32)least(64, W(1) - c1);
         GLOBAL u8 *a0 = ADDRESS(0, 2) + c0 * W(3) + c1 * W(4);
         GLOBAL u8 *a1 = ADDRESS(1, 5) + c0 * W(6) + c1 * 4;
@@ -54,7 +65,6 @@ KERNEL(256) bti_run_tiled(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_til
                 tile0[at + k * step] = x[k];
             }
         }
-        BARRIER();
         const i32 end = fast < columns ? rows - slow : 0;
         GLOBAL u8 *d1 = a1 + slow * W(6) + fast * W(7);
         const i64 s1 = 4 * W(6);
@@ -68,6 +78,7 @@ KERNEL(256) bti_run_tiled(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_run_til
             GLOBAL u8 *e1 = d1 + (first + k) * s1;
             x1[k] = *(GLOBAL f32 *)e1;
         }
+        BARRIER();
         UNROLL
         for (i32 k = 0; k < 16; k++) {
             if (4 * (first + k) >= end) continue;

@@ -183,7 +183,7 @@ static inline program load(bti_op op, int count, const bt_dtype *inputs, bt_dtyp
 static inline void launch_program(const program *p, const bti_work *work) {
     bti_text_wanted wanted;
     bt_status status = on.driver->launch(on.device, p->handle, work);
-    while (status != BT_OK && on.driver->text_wanted(on.device, p->handle, true, &wanted)) {
+    while (status != BT_OK && on.driver->text_lacked(on.device, p->handle, &wanted)) {
         bti_str text = {0};
         if (wanted.kernel)
             assert_true(bti_render(&text, wanted.kernel, wanted.target, wanted.variant));

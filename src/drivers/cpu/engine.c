@@ -152,15 +152,16 @@ static bool lacks_text(fused_kernel *loaded, code_variant *v, const bti_box *box
     return wants_compiled(loaded, v, box);
 }
 
-bool bti_cpu_text_wanted(void *device, void *program, bool launched, bti_text_wanted *wanted) {
+bool bti_cpu_text_lacked(void *device, void *program, bti_text_wanted *wanted) {
     (void)device;
     fused_kernel *loaded = program;
-    if (!launched || !is_kernel(program)) return false;
+    if (!is_kernel(program)) return false;
     bti_check *check = atomic_load_explicit(&loaded->check, memory_order_acquire);
     *wanted = (bti_text_wanted){.kernel = &loaded->kernel, .target = loaded->target, .number = FOR_CHECK};
+    bool stream;
     if (check && bti_flag_bool(BTI_FLAG_check_kernels) &&
-        bti_check_wants(check, loaded->check_streams, &wanted->target, &wanted->variant))
-        return true;
+        bti_check_wants(check, loaded->check_streams, &wanted->target, &stream))
+        return wanted->variant = stream, true;
     wanted->number = FOR_ENGINE;
     wanted->target = loaded->target;
     wanted->variant = atomic_load(&loaded->streaming.state) == WANTED;

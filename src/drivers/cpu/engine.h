@@ -25,7 +25,7 @@ int bti_cpu_program_made(const void *program);                 /* of an epilogue
  * everything under the flag kernels=interpreter, by the interpreter. */
 bt_status bti_cpu_launch(void *device, void *program, const bti_work *work);
 bt_status bti_cpu_launch_kernel(void *device, void *program, const bti_box *box);
-bool bti_cpu_text_wanted(void *device, void *program, bool launched, bti_text_wanted *wanted);
+bool bti_cpu_text_lacked(void *device, void *program, bti_text_wanted *wanted);
 bt_status bti_cpu_text_give(void *device, void *program, const bti_text_wanted *wanted, const bti_str *text);
 /* bti_cpu_launch_kernel in two parts, for drivers that do something in between: whether the launch lacks a text (it is wanted then, and a launch that
  * is not repeated with it runs blocks), and the launch with what is there. */

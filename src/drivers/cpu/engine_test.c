@@ -53,7 +53,7 @@ static float run_once(void *loaded) {
     bti_box box = {.extent = {4}, .address = {(uint64_t)(uintptr_t)x, (uint64_t)(uintptr_t)y}, .stride = {{4}, {4}}};
     bti_text_wanted wanted;
     bt_status status = bti_cpu_launch_kernel(NULL, loaded, &box);
-    while (status != BT_OK && bti_cpu_text_wanted(NULL, loaded, true, &wanted)) {
+    while (status != BT_OK && bti_cpu_text_lacked(NULL, loaded, &wanted)) {
         bti_str text = {0};
         text.failed = !write_text || !write_text(&text, wanted.kernel, wanted.target, wanted.variant) || text.failed;
         assert_int_equal(bti_cpu_text_give(NULL, loaded, &wanted, &text), BT_OK);

@@ -361,6 +361,7 @@ const bti_driver bti_driver_opencl = {
     .program_load = bti_gpu_load,
     .program_free = bti_gpu_unload,
     .text_wanted = bti_gpu_text_wanted,
+    .text_lacked = bti_gpu_text_lacked,
     .text_give = bti_gpu_text_give,
     .launch = bti_gpu_launch_work,
     .launch_kernel = bti_gpu_launch_kernel,

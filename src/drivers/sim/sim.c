@@ -238,7 +238,7 @@ static const bti_target_facts timed_facts = {BTI_CUDA_FACTS};
 #define ENTRIES_OF_BOTH                                                                                         \
     .simulated = true, .open = sim_open, .close = sim_close, .alloc = sim_alloc, .free = sim_free,              \
     .upload = sim_upload, .download = sim_download, .copy = sim_copy, .fill = sim_fill,                         \
-    .program_load = sim_program_load, .program_free = bti_cpu_program_free, .text_wanted = bti_cpu_text_wanted, \
+    .program_load = sim_program_load, .program_free = bti_cpu_program_free, .text_lacked = bti_cpu_text_lacked, \
     .text_give = bti_cpu_text_give, .launch = bti_sim_launch, .launch_kernel = bti_sim_launch_kernel,           \
     .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product, .memory = sim_memory_sizes, \
     .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run,         \
