@@ -20,18 +20,26 @@
 #include "base/lock.h"
 
 #define BTI_CUDA_EVENTS 256
-#define BTI_CUDA_STAGING ((size_t)4 << 20) /* bytes of each half */
 
-/* One direction of transfers, with two pinned buffers that are used alternately. */
+/* Transfers from and to memory of the host that is not pinned: transfer.c. Less than four parts are copied by the caller alone. */
+enum {
+    BTI_CUDA_STAGING = 4 << 20,    /* bytes of a pinned buffer */
+    BTI_CUDA_STAGINGS = 4,         /* pinned buffers of each direction */
+    BTI_CUDA_COPY_THREADS = 8,     /* that fill or empty a pinned buffer, at most */
+    BTI_CUDA_COPY_PART = 256 << 10 /* bytes that one of them copies at a time */
+};
+
+/* One direction of transfers, with pinned buffers that are used in turn. */
 typedef struct bti_cuda_lane {
     bti_lock lock; /* of this struct */
     CUstream stream;
-    char *half[2];
-    CUevent done[2]; /* when the last copy of half i is complete */
-    CUevent after;   /* the end of the last upload: compute and receive wait for it */
-    bool busy[2];
-    int current; /* of uploads: the half that is being filled */
-    size_t used; /* bytes of it */
+    char *staging[BTI_CUDA_STAGINGS]; /* allocated when they are first used */
+    CUevent done[BTI_CUDA_STAGINGS];  /* when the last copy of buffer i is complete */
+    CUevent after;                    /* the end of the last upload: compute and receive wait for it */
+    bool busy[BTI_CUDA_STAGINGS];
+    size_t count;   /* buffers that are used: fewer where pinned memory is short */
+    size_t current; /* of uploads: the buffer that is being filled */
+    size_t used;    /* bytes of it */
 } bti_cuda_lane;
 
 /* The first member of what is freed when the work in flight that may use it is complete (retired.c). */

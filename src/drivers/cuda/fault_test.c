@@ -3,7 +3,7 @@
 
 /* Everything once; what was made is given back. */
 static bt_status everything(bti_cuda_device *device) {
-    const size_t bytes = BTI_CUDA_STAGING * 3;
+    const size_t bytes = (size_t)BTI_CUDA_STAGING * (BTI_CUDA_STAGINGS + 1);
     char *values = calloc(1, bytes);
     uint64_t address = 0;
     void *module = NULL, *graph = NULL;
