@@ -344,7 +344,7 @@ export BERTH_FLAGS=${BERTH_FLAGS:-}${cuda_flags:+,$cuda_flags}
 BERTH_FLAGS=${BERTH_FLAGS#,}
 export LD_LIBRARY_PATH=$build:$build/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 large="large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather"
-copies="upload download"
+copies="upload download upload_pinned download_pinned"
 if [ "$shrink" = 1 ]; then
     bench_groups="$large"$'\n'"$copies"
     for side in 1024 2048 4096 8192 16384; do

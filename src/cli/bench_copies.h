@@ -4,7 +4,7 @@
 
 #include "cli/bench_row.h"
 
-enum { BENCH_COPY_ROWS = 2 };
+enum { BENCH_COPY_ROWS = 4 };
 extern const bench_row bench_copy_rows[BENCH_COPY_ROWS];
 
 #endif

@@ -36,8 +36,8 @@ static const struct command {
      "matmul_vmap softmax_vmap gather_vmap example_gradients example_gradients_by_hand hvp compile startup\n"
      "step_small step_medium step_large gru_forward gru_step scan_steps while_steps; with --device also\n"
      "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather,\n"
-     "matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, upload download,\n"
-     "launch launch_100 launch_graph. Each row is\n"
+     "matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, upload download\n"
+     "upload_pinned download_pinned, launch launch_100 launch_graph. Each row is\n"
      "warmed up first. The cache of kernels on disk is not used. OF COPY is the rate divided by that of a\n"
      "copy within the device's memory.\n"},
     {"devices", cli_devices, "lists the devices of this machine", "[--json]", JSON_HELP},

@@ -23,10 +23,13 @@
 
 /* Transfers from and to memory of the host that is not pinned: transfer.c. Less than four parts are copied by the caller alone. */
 enum {
-    BTI_CUDA_STAGING = 4 << 20,    /* bytes of a pinned buffer */
-    BTI_CUDA_STAGINGS = 4,         /* pinned buffers of each direction */
-    BTI_CUDA_COPY_THREADS = 8,     /* that fill or empty a pinned buffer, at most */
-    BTI_CUDA_COPY_PART = 256 << 10 /* bytes that one of them copies at a time */
+    BTI_CUDA_STAGING = 4 << 20,     /* bytes of a pinned buffer */
+    BTI_CUDA_STAGINGS = 4,          /* pinned buffers of each direction */
+    BTI_CUDA_COPY_THREADS = 8,      /* that fill or empty a pinned buffer, at most */
+    BTI_CUDA_COPY_PART = 256 << 10, /* bytes that one of them copies at a time */
+    BTI_CUDA_DIRECT =
+        64
+        << 10 /* bytes; less is staged also from pinned memory, since that takes less time than the wait for the bus */
 };
 
 /* One direction of transfers, with pinned buffers that are used in turn. */
@@ -35,7 +38,8 @@ typedef struct bti_cuda_lane {
     CUstream stream;
     char *staging[BTI_CUDA_STAGINGS]; /* allocated when they are first used */
     CUevent done[BTI_CUDA_STAGINGS];  /* when the last copy of buffer i is complete */
-    CUevent after;                    /* the end of the last upload: compute and receive wait for it */
+    CUevent
+        after; /* the end of the last upload: compute and receive wait for it; of the last download into pinned memory */
     bool busy[BTI_CUDA_STAGINGS];
     size_t count;   /* buffers that are used: fewer where pinned memory is short */
     size_t current; /* of uploads: the buffer that is being filled */
@@ -123,6 +127,8 @@ bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane);
 void bti_cuda_lane_close(bti_cuda_lane *lane);
 bt_status bti_cuda_upload(void *device, uint64_t address, const void *host, size_t bytes);
 bt_status bti_cuda_download(void *device, void *host, uint64_t address, size_t bytes);
+bt_status bti_cuda_upload_pinned(void *device, uint64_t address, const void *host, size_t bytes);
+bt_status bti_cuda_download_pinned(void *device, void *host, uint64_t address, size_t bytes);
 bt_status bti_cuda_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cuda_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,

@@ -118,6 +118,22 @@ bt_status bti_cuda_upload(void *opened, uint64_t address, const void *host, size
     return bti_cuda_leave(status);
 }
 
+/* The wait is not under the lock: a later upload that records the event again comes after this one. */
+bt_status bti_cuda_upload_pinned(void *opened, uint64_t address, const void *host, size_t bytes) {
+    bti_cuda_device *device = opened;
+    if (bytes < BTI_CUDA_DIRECT) return bti_cuda_upload(device, address, host, bytes);
+    BTI_TRY(bti_cuda_enter(device));
+    bti_lock_take(&device->up.lock);
+    bt_status status =
+        bti_cuda_check(device, "cuMemcpyHtoDAsync", bti_cu.cuMemcpyHtoDAsync(address, host, bytes, device->up.stream));
+    status = order_after_upload(device, status);
+    bti_lock_give(&device->up.lock);
+    if (status == BT_OK)
+        status = bti_cuda_check(device, "cuEventSynchronize", bti_cu.cuEventSynchronize(device->up.after));
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->up.stream); /* the memory may be written now */
+    return bti_cuda_leave(status);
+}
+
 /* --- down --------------------------------------------------------------------------------------------------------- */
 
 static bt_status download_directly(bti_cuda_device *device, void *host, uint64_t address, size_t bytes) {
@@ -163,6 +179,25 @@ bt_status bti_cuda_download(void *opened, void *host, uint64_t address, size_t b
     bt_status status = download_staged(device, host, address, bytes);
     if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->down.stream); /* the memory may be freed now */
     bti_lock_give(&device->down.lock);
+    return bti_cuda_leave(status);
+}
+
+static bt_status start_download_pinned(bti_cuda_device *device, void *host, uint64_t address, size_t bytes) {
+    bti_cuda_lane *down = &device->down;
+    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, host, address, bytes, down->stream);
+    BTI_CUDA_TRY(device, cuEventRecord, down->after, down->stream);
+    return BT_OK;
+}
+
+bt_status bti_cuda_download_pinned(void *opened, void *host, uint64_t address, size_t bytes) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    bti_lock_take(&device->down.lock);
+    bt_status status = start_download_pinned(device, host, address, bytes);
+    bti_lock_give(&device->down.lock);
+    if (status == BT_OK)
+        status = bti_cuda_check(device, "cuEventSynchronize", bti_cu.cuEventSynchronize(device->down.after));
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->down.stream); /* the memory may be freed now */
     return bti_cuda_leave(status);
 }
 
