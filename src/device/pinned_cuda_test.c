@@ -54,6 +54,7 @@ static void copies_are_direct(void **state) {
     begin("{" TWO "}");
     float *memory = bt_pinned(gpu(0), COUNT * sizeof *memory), *ordinary = malloc(COUNT * sizeof *memory);
     assert_non_null(memory);
+    assert_int_equal((uintptr_t)memory % BTI_MEMORY_ALIGN, 0);
     assert_true(bt_is_pinned(memory) && bt_is_pinned((char *)(memory + COUNT) - 1));
     assert_false(bt_is_pinned(memory + COUNT) || bt_is_pinned(ordinary) || bt_is_pinned(NULL));
     assert_int_equal(pinned_of(0), COUNT * sizeof *memory);

@@ -21,15 +21,14 @@
 
 #define BTI_CUDA_EVENTS 256
 
-/* Transfers from and to memory of the host that is not pinned: transfer.c. Less than four parts are copied by the caller alone. */
+/* Transfers from and to memory of the host: transfer.c. Less than four parts are copied by the caller alone. Less than BTI_CUDA_DIRECT is staged
+ * also where it lies in pinned memory: that takes less time than a wait for the bus. */
 enum {
     BTI_CUDA_STAGING = 4 << 20,     /* bytes of a pinned buffer */
     BTI_CUDA_STAGINGS = 4,          /* pinned buffers of each direction */
     BTI_CUDA_COPY_THREADS = 8,      /* that fill or empty a pinned buffer, at most */
     BTI_CUDA_COPY_PART = 256 << 10, /* bytes that one of them copies at a time */
-    BTI_CUDA_DIRECT =
-        64
-        << 10 /* bytes; less is staged also from pinned memory, since that takes less time than the wait for the bus */
+    BTI_CUDA_DIRECT = 64 << 10      /* bytes */
 };
 
 /* One direction of transfers, with pinned buffers that are used in turn. */
@@ -38,8 +37,7 @@ typedef struct bti_cuda_lane {
     CUstream stream;
     char *staging[BTI_CUDA_STAGINGS]; /* allocated when they are first used */
     CUevent done[BTI_CUDA_STAGINGS];  /* when the last copy of buffer i is complete */
-    CUevent
-        after; /* the end of the last upload: compute and receive wait for it; of the last download into pinned memory */
+    CUevent after; /* the end of the last upload, for which compute and receive wait, or download into pinned memory */
     bool busy[BTI_CUDA_STAGINGS];
     size_t count;   /* buffers that are used: fewer where pinned memory is short */
     size_t current; /* of uploads: the buffer that is being filled */
