@@ -378,9 +378,10 @@ BERTH_FLAGS=${BERTH_FLAGS#,}
 export BERTH_TEST_FLAGS=${BERTH_TEST_FLAGS:-}${cuda_flags:+,$cuda_flags}
 export LD_LIBRARY_PATH=$build:$build/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 large="large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather"
+copies="upload download upload_pinned download_pinned"
 if [ "$shrink" = 1 ]; then
     programs=10
-    bench_groups="$large"
+    bench_groups="$large"$'\n'"$copies"
     for side in 1024 2048 4096 8192 16384; do
         bench_groups+=$'\n'"matmul_f32_$side matmul_tf32_$side matmul_fast_bf16_$side matmul_bf16_$side"
     done
@@ -388,7 +389,7 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\nrandom100m random100m_mixed elementwise elementwise_compiled linspace softmax layer_norm sum sum_axis0 sum_axis1'
     bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
     bench_groups+=$'\nsort sort_short scatter_add scatter_add_one scatter_axis take_gradient'
-    peer_rows="$large"
+    peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
         [ $side != 8192 ] || peer_rows+=" step_small step_medium step_large random100m launch launch_100 launch_graph"
@@ -396,8 +397,8 @@ if [ "$shrink" = 1 ]; then
     peer_rows+=" elementwise_compiled softmax layer_norm random100m_mixed compile startup"
 else
     programs=1
-    bench_groups="$large"$'\nmatmul_f32_1024 matmul_tf32_1024 matmul_bf16_1024\nstep_small launch launch_100 launch_graph'
-    peer_rows="large_sum matmul_f32_1024 launch"
+    bench_groups="$large"$'\n'"$copies"$'\nmatmul_f32_1024 matmul_tf32_1024 matmul_bf16_1024\nstep_small launch launch_100 launch_graph'
+    peer_rows="large_sum $copies matmul_f32_1024 launch"
 fi
 export root device build work shrink one_in jobs given cuda_flags device_tests programs bench_groups peer_rows
 export -f $(compgen -A function)

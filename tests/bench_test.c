@@ -82,16 +82,17 @@ static void rows_run_on_a_device(void **state) {
     assert_int_equal(run_line("%s" COMMAND
                               "--device gpu:0 --json --shrink 64 --repetitions 1 large_elementwise large_sum "
                               "large_softmax large_layer_norm large_transpose_add large_gather matmul_f32_4096 "
-                              "matmul_tf32_1024 matmul_fast_bf16_1024 matmul_bf16_2048 launch launch_100 launch_graph",
+                              "matmul_tf32_1024 matmul_fast_bf16_1024 matmul_bf16_2048 launch launch_100 launch_graph "
+                              "upload download upload_pinned download_pinned",
                               flags),
                      0);
     json_t *list = parse(output);
-    assert_int_equal(json_array_size(list), 13);
-    for (size_t i = 0; i < 13; i++) {
+    assert_int_equal(json_array_size(list), 17);
+    for (size_t i = 0; i < 17; i++) {
         json_t *row = json_array_get(list, i);
         assert_string_equal(json_string_value(json_object_get(row, "device")), "GPU:0");
         assert_true(number(row, "median_s") > 0);
-        if (i < 6) assert_true(number(row, "copy_bytes_per_s") > 0);
+        if (i < 6 || i > 12) assert_true(number(row, "copy_bytes_per_s") > 0);
     }
     json_t *product = json_array_get(list, 6); /* its sides are 64 times shorter */
     double flops = number(product, "flop_per_s") * number(product, "median_s");

@@ -68,6 +68,27 @@ static void uploads_are_read_back(void **state) {
     }
 }
 
+/* Kernels read what the device copied from the program's pinned memory, which is written again at once, and freed while they are in flight. */
+static void pinned_memory_is_copied_in_order(void **state) {
+    enum { PARTS = 5, PART = 40000 };
+    begin();
+    BT_SCOPE {
+        bt_array *made[PARTS];
+        float *memory = bt_pinned(bt_default_device(), PARTS * PART * sizeof *memory);
+        assert_true(memory && bt_is_pinned(memory));
+        for (int i = 0; i < 2 * PARTS; i++) {
+            float *part = memory + i % PARTS * PART;
+            for (int k = 0; k < PART; k++) part[k] = (float)(i + k % 509);
+            made[i % PARTS] = bt_add(bt_mul(bt_from(part, BT_F32, BT_SHAPE(PART)), bt_num(2)), bt_num(i));
+            OK(bt_eval(made[i % PARTS]));
+        }
+        OK(bt_read(made[1], memory + 7, PART * sizeof *memory));
+        for (int k = 0; k < PART; k++) assert_true(memory[7 + k] == (float)(2 * (PARTS + 1 + k % 509) + PARTS + 1));
+        bt_pinned_free(memory);
+        for (int i = 0; i < PARTS; i++) expect_line(made[i], PART, (float)(PARTS + i), 2, (float)(PARTS + i));
+    }
+}
+
 /* --- launches --------------------------------------------------------------------------------------------------------- */
 
 /* More words of arguments than a launch takes by value: they go through slots in device memory, which wrap around. One task has more
@@ -356,12 +377,19 @@ static void shutdown_waits_for_work(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_transfers_are_ordered),      cmocka_unit_test(small_uploads_share_a_buffer),
-        cmocka_unit_test(memory_is_reused_in_order),        cmocka_unit_test(uploads_are_read_back),
-        cmocka_unit_test(many_arguments_go_through_memory), cmocka_unit_test(copies_between_devices_are_ordered),
-        cmocka_unit_test(copies_outlive_their_sources),     cmocka_unit_test(copies_within_a_device_are_ordered),
-        cmocka_unit_test(sums_over_devices_are_ordered),    cmocka_unit_test(shutdown_waits_for_work),
-        cmocka_unit_test(kernels_agree_with_the_cpu),       cmocka_unit_test(sums_are_folded_alike),
+        cmocka_unit_test(large_transfers_are_ordered),
+        cmocka_unit_test(small_uploads_share_a_buffer),
+        cmocka_unit_test(memory_is_reused_in_order),
+        cmocka_unit_test(uploads_are_read_back),
+        cmocka_unit_test(pinned_memory_is_copied_in_order),
+        cmocka_unit_test(many_arguments_go_through_memory),
+        cmocka_unit_test(copies_between_devices_are_ordered),
+        cmocka_unit_test(copies_outlive_their_sources),
+        cmocka_unit_test(copies_within_a_device_are_ordered),
+        cmocka_unit_test(sums_over_devices_are_ordered),
+        cmocka_unit_test(shutdown_waits_for_work),
+        cmocka_unit_test(kernels_agree_with_the_cpu),
+        cmocka_unit_test(sums_are_folded_alike),
     };
     return RUN_EMULATED(tests);
 }

@@ -424,6 +424,8 @@ static void devices_and_flags(void **state) {
     ERROR(bt_set_devices, bt_set_devices(NULL));
     ERROR(bt_set_devices, bt_set_devices("sim:nothing"));
     ERROR(bt_memory, bt_memory(NULL, NULL));
+    ERROR(bt_pinned, bt_pinned(NULL, 1));
+    SILENT(bt_pinned_free, bt_pinned_free(&d));
     ERROR(bt_device_processes, bt_device_processes(NULL, NULL, 0, NULL));
     assert_int_equal(bt_device_find("gpu:1", &d), BT_OK);
     ERROR(bt_set_memory_fraction, bt_set_memory_fraction(d, 7));
@@ -521,7 +523,8 @@ static const char silent[] =
     /* questions that always have an answer */
     " bt_live_arrays bt_device_of bt_devices_text bt_dtype_of bt_rank bt_shape_of bt_size bt_count bt_peek_status "
     " bt_kind_name bt_device_count bt_device_list bt_try_tpu_gpu bt_try_all_gpus bt_device_name bt_device_long_name "
-    " bt_device_description bt_device_kind bt_device_index bt_device_driver bt_functional bt_default_device "
+    " bt_device_description bt_device_kind bt_device_index bt_device_driver bt_functional bt_is_pinned "
+    "bt_default_device "
     " bt_memory_reset_peak bt_memory_trim bt_dtype_name bt_dtype_named bt_dtype_size bt_promote bt_flag_count "
     " bt_shared_name bt_parameter_count bt_strategy_count bt_strategy_device bt_strategy_share bt_status_name "
     "bt_failure_is_retryable "

@@ -137,6 +137,9 @@ static void the_rest(void **state) {
         STATUS("bt_set_contexts", bt_set_contexts(NULL));
         STATUS("", bt_set_devices(NULL));
         STATUS("bt_memory", bt_memory(NULL, NULL));
+        REFUSED("bt_pinned", !bt_pinned(NULL, 1));
+        bt_pinned_free(NULL);
+        assert_false(bt_is_pinned(NULL));
         STATUS("bt_device_processes", bt_device_processes(NULL, NULL, 0, NULL));
         REFUSED("bt_time", isnan(bt_time(NULL, NULL)));
         NOTHING("bt_timeit", bt_timeit(NULL, NULL, 1, 1, NULL));

@@ -84,6 +84,9 @@ LARGE_INPUTS = {
     "large_gather": lambda: [repeated_floats(1, -1, 1, ELEMENTS // GATHERED, GATHERED),
                              integers(2, ELEMENTS // GATHERED, ELEMENTS // GATHERED)],
 }
+# What is copied up, and what is copied down (src/cli/bench_copies.c).
+LARGE_INPUTS |= {f"{way}load{kind}": lambda seed=seed: [repeated_floats(seed, -1, 1, ELEMENTS)]
+                 for seed, way in ((1, "up"), (2, "down")) for kind in ("", "_pinned")}
 PRODUCT_KINDS, PRODUCT_SIDES = ("f32", "tf32", "fast_bf16", "bf16"), (1024, 2048, 4096, 8192, 16384)
 
 

@@ -231,6 +231,39 @@ def launches():
     return Row(run, steps=CALLS)
 
 
+# ---- copies from and to the host
+
+
+def in_memory(kind):
+    """Of the first device: "device", or memory of the host that is pinned for it, "pinned_host"."""
+    return jax.sharding.SingleDeviceSharding(jax.devices()[0], memory_kind=kind)
+
+
+def upload(row, pinned):
+    def prepare():
+        host = INPUTS[row]()[0]
+        if pinned:
+            host = wait(jax.device_put(host, in_memory("pinned_host")))
+        return Row(lambda repetition: jax.device_put(host, in_memory("device")))
+
+    return prepare
+
+
+def download(row):
+    """Into memory that JAX makes each time. An array keeps what it was copied to; each run has an array of its own, of the same bytes."""
+
+    def prepare():
+        x = wait(jax.device_put(INPUTS[row]()[0], in_memory("device")))
+        return Row(lambda repetition: numpy.asarray(jax.make_array_from_single_device_arrays(x.shape, x.sharding, [x])))
+
+    return prepare
+
+
+def download_pinned():
+    x = wait(jax.device_put(INPUTS["download_pinned"]()[0], in_memory("device")))
+    return Row(lambda repetition: jax.device_put(x, in_memory("pinned_host")))
+
+
 # ---- the rows
 
 EAGER = {
@@ -277,6 +310,9 @@ JIT |= {f"large_{row}": compiled(f"large_{row}", function) for row, function in 
     "transpose_add": lambda x: x + x.T, "gather": lambda table, indices: jnp.take(table, indices, axis=0)}.items()}
 JIT |= {f"matmul_{kind}_{n}": product(f"matmul_{kind}_{n}", kind) for kind in PRODUCT_KINDS for n in PRODUCT_SIDES}
 JIT["launch"] = launches
+if DEVICE != "cpu":
+    EAGER |= {"upload": upload("upload", False), "upload_pinned": upload("upload_pinned", True), "download": download("download"),
+              "download_pinned": download_pinned}
 if os.environ.get("BERTH_BENCH_TWO_DEVICES"):
     PEERS = {"jax": {"random100m_mixed": random100m_mixed(identity)}, "jax_jit": {"random100m_mixed": random100m_mixed(jax.jit)}}
 else:

@@ -142,6 +142,30 @@ def product(row, kind):
     return lambda: plain(row, multiply, (lambda array: tensor(array).bfloat16()) if kind == "bf16" else tensor)
 
 
+# ---- copies from and to the host
+
+
+def upload(row, pinned):
+    def prepare():
+        host = torch.from_numpy(INPUTS[row]()[0])
+        if pinned:
+            host = host.pin_memory()
+        return Row(lambda repetition: host.to(DEVICE, non_blocking=pinned))
+
+    return prepare
+
+
+def download(row, pinned):
+    """Into memory that is there, as berth's bt_read."""
+
+    def prepare():
+        x = tensor(INPUTS[row]()[0])
+        host = torch.ones(x.shape, pin_memory=pinned)
+        return Row(lambda repetition: host.copy_(x, non_blocking=pinned))
+
+    return prepare
+
+
 def add_ones(x, kernels):
     for _ in range(kernels):
         x = x + 1
@@ -211,4 +235,6 @@ PEERS["torch"] |= {
     "launch": calls("launch", 1, CALLS),
     "launch_100": calls("launch_100", KERNELS, GRAPH_CALLS),
     **({"launch_graph": graph_calls} if DEVICE != "cpu" else {}),
+    **({"upload": upload("upload", False), "upload_pinned": upload("upload_pinned", True), "download": download("download", False),
+        "download_pinned": download("download_pinned", True)} if DEVICE != "cpu" else {}),
 }

@@ -340,8 +340,8 @@ BT_API void bt_print(bt_array *x);
 
 /* Waits for all work, frees everything that the calling thread's scopes hold, ends queues and closes devices. Optional:
  * a program may just exit. Device pointers must not be used afterwards; a later call opens devices again.
- * FAILED_PRECONDITION, and nothing is closed, while other threads have scopes, or while arrays, shared variables or
- * functions are retained. */
+ * FAILED_PRECONDITION, and nothing is closed, while other threads have scopes, while arrays, shared variables or
+ * functions are retained, or while memory of bt_pinned is not freed. */
 BT_API BT_MUST_USE bt_status bt_shutdown(void);
 #define bt_shutdown(...) BTI_AT_MUST(bt_shutdown(__VA_ARGS__))
 

@@ -133,6 +133,7 @@ typedef struct bt_memory_info {
     /* What sets the limit: "flag memory_limit", "the machine's memory", a file of the cgroup...; "" without a limit. Valid
      * until bt_shutdown. */
     const char *limit_source;
+    size_t pinned; /* of the host's memory, page-locked by bt_pinned for this device; in none of the other figures */
 } bt_memory_info;
 #define BT_MEMORY_INFO_INIT BTI_INFO_INIT(bt_memory_info)
 BT_API BT_MUST_USE bt_status bt_memory(const bt_device *device, bt_memory_info *info);
@@ -141,6 +142,26 @@ BT_API BT_MUST_USE bt_status bt_memory(const bt_device *device, bt_memory_info *
 BT_API void bt_memory_reset_peak(const bt_device *device);
 /* Returns cached memory to the device; returns the number of bytes. Waits for work that still uses it. */
 BT_API size_t bt_memory_trim(const bt_device *device);
+
+/* `bytes` bytes of the host's memory, of unspecified contents, aligned to 256 bytes, for copies of large arrays from and
+ * to devices: where the device's driver can (`cuda`) it is page-locked, so that bt_from, bt_write and bt_read of these
+ * bytes, from any place in them, are copied by the device itself, with all devices of the driver; otherwise it is
+ * ordinary memory, which bt_is_pinned tells. Opens the device. Page-locking takes about a millisecond for 4 MiB, and the
+ * system can use such memory for nothing else: make it once, and use it again.
+ *
+ * The caller owns it: bt_pinned_free, before bt_shutdown, which fails with FAILED_PRECONDITION as long as there is some;
+ * at the end of the process the system takes it. A forked child must not use it. NULL with the cause in the error
+ * record: INVALID_ARGUMENT: no device, or 0 bytes; RESOURCE_EXHAUSTED: the machine does not have so much, or the driver
+ * cannot lock it; UNAVAILABLE: the device cannot be opened. */
+BT_API void *bt_pinned(bt_device *device, size_t bytes);
+#define bt_pinned(...) BTI_AT(void *, bt_pinned(__VA_ARGS__))
+/* Frees memory of bt_pinned; NULL is accepted. A copy in flight keeps it until the copy is done. An array of bt_from_lent
+ * that lies in it must be gone before. Any other pointer, one that was freed before too, changes nothing and sets the
+ * error record (INVALID_ARGUMENT). */
+BT_API void bt_pinned_free(void *memory);
+#define bt_pinned_free(...) BTI_AT_VOID(bt_pinned_free(__VA_ARGS__))
+/* Whether this byte lies in memory of bt_pinned that is page-locked. */
+BT_API bool bt_is_pinned(const void *memory);
 
 /* A process that uses memory of a device: of any user, the calling process too. */
 typedef struct bt_device_process {

@@ -251,11 +251,15 @@ static void copy_piece(void *context, int64_t begin, int64_t end) {
     memcpy(c->to + begin, c->from + begin, (size_t)(end - begin));
 }
 
+void bti_copy_pieces(void *to, const void *from, size_t bytes, size_t piece) {
+    bti_parallel((int64_t)bytes, (int64_t)piece, copy_piece, &(bytes_copy){to, from});
+}
+
 void bti_copy_bytes(void *to, const void *from, size_t bytes) {
     if (bytes < 2 * COPY_PIECE)
         memcpy(to, from, bytes);
     else
-        bti_parallel((int64_t)bytes, COPY_PIECE, copy_piece, &(bytes_copy){to, from});
+        bti_copy_pieces(to, from, bytes, COPY_PIECE);
 }
 
 void bti_cores_shutdown(void) {

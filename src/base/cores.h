@@ -16,6 +16,8 @@ void bti_parallel(int64_t count, int64_t grain, void (*body)(void *context, int6
 
 /* memcpy, on several cores when it is large: one alone does not always reach what the memory can. */
 void bti_copy_bytes(void *to, const void *from, size_t bytes);
+/* The same in pieces of `piece` bytes, each on one core. */
+void bti_copy_pieces(void *to, const void *from, size_t bytes, size_t piece);
 
 /* The most cores that this thread's calls may use, itself included; 0: no limit. Returns the limit before. */
 int bti_cores_limit(int most);

@@ -89,6 +89,7 @@ static bool measure_row(const bench_row *row, const options *chosen, const bench
             total += sample.seconds * (row->steps ? row->steps : 1);
             found->kernels += sample.kernels;
         }
+        if (row->finish) row->finish(&work);
     }
     if (!good) return false;
     found->median = bench_median(seconds, found->repetitions);
@@ -207,6 +208,7 @@ static bool serve_row(const bench_row *row, const bench_target *target, line_rea
         if (!good) print_answer(json_pack("{s:s, s:s}", "row", row->name, "error", bt_error_text()));
         for (bool ready = good; in->rest && !strcmp(in->line, row->name); read_line(in))
             if (ready) good = serve_line(row, &work, in->rest) && good;
+        if (row->finish) row->finish(&work);
     }
     return good;
 }

@@ -28,21 +28,29 @@ static bt_array *make_computed(void *data, bt_dtype dtype, bt_shape shape) {
     return array;
 }
 
-/* Repeats `count` elements of 4 bytes up to `wanted`; grows or frees the buffer. */
-static void *repeat_elements(void *data, size_t count, size_t wanted) {
-    char *grown = data && wanted > count ? realloc(data, wanted * 4) : data;
-    if (!grown) return free(data), NULL;
+/* Repeats the first `count` elements of 4 bytes up to `wanted`. */
+static void repeat_elements(void *data, size_t count, size_t wanted) {
+    char *bytes = data;
     for (size_t done = count; done < wanted;) {
         size_t more = wanted - done < done ? wanted - done : done;
-        memcpy(grown + done * 4, grown, more * 4);
+        memcpy(bytes + done * 4, bytes, more * 4);
         done += more;
     }
-    return grown;
+}
+
+static void fill_floats(float *data, uint32_t seed, float low, float high, size_t count) {
+    for (size_t i = 0; i < count; i++) data[i] = low + (high - low) * ((float)(word(seed, i) >> 8) * 0x1p-24f);
+}
+
+void bench_fill_floats(float *data, uint32_t seed, float low, float high, size_t count) {
+    size_t period = count < PERIOD ? count : PERIOD;
+    fill_floats(data, seed, low, high, period);
+    repeat_elements(data, period, count);
 }
 
 static float *make_floats(uint32_t seed, float low, float high, size_t count) {
     float *data = malloc(count * sizeof *data);
-    for (size_t i = 0; data && i < count; i++) data[i] = low + (high - low) * ((float)(word(seed, i) >> 8) * 0x1p-24f);
+    if (data) fill_floats(data, seed, low, high, count);
     return data;
 }
 
@@ -51,8 +59,6 @@ static int32_t *make_integers(uint32_t seed, uint32_t limit, size_t count) {
     for (size_t i = 0; data && i < count; i++) data[i] = (int32_t)(word(seed, i) % limit);
     return data;
 }
-
-static size_t period_of(bt_shape shape) { return count_of(shape) < PERIOD ? count_of(shape) : PERIOD; }
 
 bt_array *bench_floats(uint32_t seed, float low, float high, bt_shape shape) {
     return make_computed(make_floats(seed, low, high, count_of(shape)), BT_F32, shape);
@@ -63,7 +69,7 @@ bt_array *bench_integers(uint32_t seed, uint32_t limit, bt_shape shape) {
 }
 
 bt_array *bench_repeated_floats(uint32_t seed, float low, float high, bt_shape shape) {
-    return make_computed(
-        repeat_elements(make_floats(seed, low, high, period_of(shape)), period_of(shape), count_of(shape)), BT_F32,
-        shape);
+    float *data = malloc(count_of(shape) * sizeof *data);
+    if (data) bench_fill_floats(data, seed, low, high, count_of(shape));
+    return make_computed(data, BT_F32, shape);
 }

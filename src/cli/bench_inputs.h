@@ -10,5 +10,7 @@ bt_array *bench_floats(uint32_t seed, float low, float high, bt_shape shape);
 bt_array *bench_integers(uint32_t seed, uint32_t limit, bt_shape shape);
 /* The first 1,000,003 elements of bench_floats, repeated: takes less time to make. */
 bt_array *bench_repeated_floats(uint32_t seed, float low, float high, bt_shape shape);
+/* The elements of bench_repeated_floats, in memory of the host. */
+void bench_fill_floats(float *data, uint32_t seed, float low, float high, size_t count);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct bench_work {
     bt_array *inputs[BENCH_INPUTS];
     bt_function *function;
     bt_shared *parameters[BENCH_PARAMETERS];
+    float *host;        /* memory of the host; `finish` frees it */
     int64_t repetition; /* counts up; rows whose work must be new each time derive it from this number */
 } bench_work;
 
@@ -32,6 +33,8 @@ typedef struct bench_row {
     bt_array *(*run)(bench_work *work);
     /* The result that is compared with other libraries; NULL: the array that `run` returned. */
     bt_array *(*check)(bench_work *work);
+    /* Frees what does not belong to the scope around the row, also if `prepare` failed; NULL: nothing. */
+    void (*finish)(bench_work *work);
     double bytes; /* the least that a repetition reads and writes in memory; 0: not a measure of this row */
     double flops; /* of one step; 0: not a measure of this row */
     int steps;    /* in a repetition, whose time is divided by it; 0: one */

@@ -1,11 +1,12 @@
 /* The rows of `berth bench`: those of the CPU, large ones for GPUs, and those of launches. Training steps are in bench_steps.c; a new kernel
  * and a new process in bench_start.c; what goes along an axis or by index in bench_lines.c; batches of functions in bench_transforms.c; loops in
- * bench_loops.c. */
+ * bench_loops.c; copies from and to the host in bench_copies.c. */
 #include "cli/bench_rows.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/bench_copies.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_lines.h"
 #include "cli/bench_loops.h"
@@ -308,7 +309,7 @@ static const bench_row launch_rows[] = {
 
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
 _Static_assert(COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS +
-                       BENCH_LOOP_ROWS + COUNT(large_rows) + COUNT(launch_rows) <=
+                       BENCH_LOOP_ROWS + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows) <=
                    BENCH_MOST_ROWS,
                "rows do not fit");
 
@@ -323,13 +324,16 @@ static const struct {
               {bench_step_rows, BENCH_STEP_ROWS},
               {bench_loop_rows, BENCH_LOOP_ROWS},
               {large_rows, COUNT(large_rows)},
+              {bench_copy_rows, BENCH_COPY_ROWS},
               {launch_rows, COUNT(launch_rows)}};
 
 int bench_common_row_count(void) {
     return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS +
            BENCH_LOOP_ROWS;
 }
-int bench_row_count(void) { return bench_common_row_count() + COUNT(large_rows) + COUNT(launch_rows); }
+int bench_row_count(void) {
+    return bench_common_row_count() + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows);
+}
 
 const bench_row *bench_row_at(int index) {
     int table = 0;

@@ -26,8 +26,8 @@ static const struct command {
      "  --interactive     each line of standard input, ROW REPETITION [FILE], runs the row once; the answer\n"
      "                    is a line of JSON; the result is saved to FILE, as .npy\n"
      "  --device NAME     runs rows on this device: gpu:0, cuda, opencl0:0...; default: the CPU\n"
-     "  --shrink N        divides the elements of large_* rows by N (square ones: their sides), and the\n"
-     "                    sides of matmul_* rows\n"
+     "  --shrink N        divides the elements of large_*, upload and download rows by N (square ones:\n"
+     "                    their sides), and the sides of matmul_* rows\n"
      "  --first-result    prints the times of a process until its first result, and after, as JSON\n"
      "Rows (default: all): elementwise elementwise_compiled linspace random100m\n"
      "random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small softmax layer_norm sum sum_axis0\n"
@@ -36,8 +36,8 @@ static const struct command {
      "matmul_vmap softmax_vmap gather_vmap example_gradients example_gradients_by_hand hvp compile startup\n"
      "step_small step_medium step_large gru_forward gru_step scan_steps while_steps; with --device also\n"
      "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather,\n"
-     "matmul_KIND_N for f32,\n"
-     "tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, launch launch_100 launch_graph. Each row is\n"
+     "matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, upload download\n"
+     "upload_pinned download_pinned, launch launch_100 launch_graph. Each row is\n"
      "warmed up first. The cache of kernels on disk is not used. OF COPY is the rate divided by that of a\n"
      "copy within the device's memory.\n"},
     {"devices", cli_devices, "lists the devices of this machine", "[--json]", JSON_HELP},

@@ -6,6 +6,7 @@
 #include "base/trace.h"
 #include "device/late.h"
 #include "device/memory.h"
+#include "device/pinned_list.h"
 #include "device/pool.h"
 #include "device/program.h"
 #include "device/registry.h"
@@ -98,12 +99,29 @@ void bti_device_shutdown(void) {
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
+/* Memory of the host that the device copies directly is used as it is. */
+static bt_status upload(const bt_device *device, uint64_t address, const void *host, size_t bytes) {
+    bti_pinned *pinned = bti_pinned_use(device->driver, host, bytes);
+    if (!pinned) return device->driver->upload(device->state, address, host, bytes);
+    bt_status status = device->driver->upload_pinned(device->state, address, host, bytes);
+    bti_pinned_leave(pinned);
+    return status;
+}
+
+static bt_status download(const bt_device *device, void *host, uint64_t address, size_t bytes) {
+    bti_pinned *pinned = bti_pinned_use(device->driver, host, bytes);
+    if (!pinned) return device->driver->download(device->state, host, address, bytes);
+    bt_status status = device->driver->download_pinned(device->state, host, address, bytes);
+    bti_pinned_leave(pinned);
+    return status;
+}
+
 bt_status bti_device_upload(int id, uint64_t address, const void *host, size_t bytes) {
     BTI_TRY(bti_device_open(id));
     if (!bytes) return BT_OK;
     bt_device *device = bti_registry_at(id);
     uint64_t start = bti_trace_begin();
-    BTI_TRY(device->driver->upload(device->state, address, host, bytes));
+    BTI_TRY(upload(device, address, host, bytes));
     bti_device_count_copy(-1, id, bytes);
     bti_trace_copy(start, bti_trace_now(), -1, id, bytes);
     return BT_OK;
@@ -114,7 +132,7 @@ bt_status bti_device_download(int id, void *host, uint64_t address, size_t bytes
     if (!bytes) return BT_OK;
     bt_device *device = bti_registry_at(id);
     uint64_t start = bti_trace_begin();
-    BTI_TRY(device->driver->download(device->state, host, address, bytes));
+    BTI_TRY(download(device, host, address, bytes));
     bti_device_count_copy(id, -1, bytes);
     bti_trace_copy(start, bti_trace_now(), id, -1, bytes);
     return BT_OK;
@@ -172,8 +190,8 @@ static bt_status copy_between(bt_device *to_device, uint64_t to, bt_device *from
     const bti_driver *target = to_device->driver, *source = from_device->driver;
     if (target == source && target->peer_copy)
         return target->peer_copy(to_device->state, to, from_device->state, from, bytes);
-    if (source->host_memory) return target->upload(to_device->state, to, (const void *)(uintptr_t)from, bytes);
-    if (target->host_memory) return source->download(from_device->state, (void *)(uintptr_t)to, from, bytes);
+    if (source->host_memory) return upload(to_device, to, (const void *)(uintptr_t)from, bytes);
+    if (target->host_memory) return download(from_device, (void *)(uintptr_t)to, from, bytes);
     return bti_device_copy_over_host(to_device, to, from_device, from, bytes);
 }
 

@@ -245,7 +245,7 @@ void bti_device_count_arrays(int id, int change) {
 static const bti_member memory_info_members[] = {
     MEMBER(size),      MEMBER(total),      MEMBER(limit),        MEMBER(used),        MEMBER(scratch),
     MEMBER(peak),      MEMBER(cached),     MEMBER(largest_free), MEMBER(device_free), MEMBER(live_arrays),
-    MEMBER(copied_in), MEMBER(copied_out), MEMBER(limit_source)};
+    MEMBER(copied_in), MEMBER(copied_out), MEMBER(limit_source), MEMBER(pinned)};
 #undef MEMBER
 static const bti_sized_type memory_info_layout = BTI_SIZED_TYPE(
     bt_memory_info, "contents of info", "bt_memory_info info = BT_MEMORY_INFO_INIT", memory_info_members, NULL);
@@ -277,6 +277,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *given) {
     }
     bti_lock_give(&own->lock);
     long long arrays = atomic_load(&own->live_arrays);
+    info->pinned = atomic_load(&own->pinned);
     info->live_arrays = arrays > 0 ? (uint64_t)arrays : 0;
     for (int id = -1; id < bti_registry_total(); id++) {
         if (id == own->id) continue;

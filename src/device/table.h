@@ -26,7 +26,8 @@ struct bt_device {
     double fraction;
     size_t limit, preallocate;
     atomic_llong live_arrays;
-    atomic_size_t lent; /* bytes that the driver has borrowed */
+    atomic_size_t lent;   /* bytes that the driver has borrowed */
+    atomic_size_t pinned; /* bytes of the host's memory that it holds for bt_pinned */
 
     atomic_bool is_late; /* written under late.c's lock, as is what follows */
     bti_error *late;     /* why; NULL: it is not */

@@ -122,6 +122,14 @@ typedef struct bti_driver {
      * work that is not complete touches these bytes, so there is nothing to wait for. */
     bt_status (*upload)(void *device, uint64_t address, const void *host, size_t bytes);
     bt_status (*download)(void *device, void *host, uint64_t address, size_t bytes);
+    /* (optional, all or none) Memory of the host that each device of this driver copies from and to directly, aligned to BTI_MEMORY_ALIGN.
+     * host_alloc: RESOURCE_EXHAUSTED when there is none. Any thread, at any time.
+     * host_free: no copy uses it. Never fails. Any thread, at any time until the device is closed.
+     * upload_pinned, download_pinned: as upload and download; the bytes of the host lie in such memory, of any device of this driver. */
+    bt_status (*host_alloc)(void *device, size_t bytes, void **memory);
+    void (*host_free)(void *device, void *memory, size_t bytes);
+    bt_status (*upload_pinned)(void *device, uint64_t address, const void *host, size_t bytes);
+    bt_status (*download_pinned)(void *device, void *host, uint64_t address, size_t bytes);
     /* Copies within the device, in the queue's order like a launch. The ranges do not overlap. */
     bt_status (*copy)(void *device, uint64_t to, uint64_t from, size_t bytes);
     /* Sets every byte to `byte`, in the queue's order. */

@@ -6,6 +6,7 @@
 #include "base/cores.h"
 #include "base/recycle.h"
 #include "device/late.h"
+#include "device/pinned_list.h"
 #include "exec/exec.h"
 #include "function/function.h"
 #include "function/shared.h"
@@ -25,6 +26,12 @@ static bt_status refuse_held(uint64_t arrays, uint64_t variables, uint64_t funct
                     (unsigned long long)arrays, (unsigned long long)variables, (unsigned long long)functions);
 }
 
+static bt_status refuse_pinned(size_t blocks) {
+    if (!blocks) return BT_OK;
+    return bti_fail(BT_FAILED_PRECONDITION, "%zu blocks of bt_pinned are still held; free them first (bt_pinned_free)",
+                    blocks);
+}
+
 bt_status bt_shutdown(void) {
     BTI_PUBLIC("bt_shutdown");
     if (bti_threads_with_scopes() > 1)
@@ -32,6 +39,7 @@ bt_status bt_shutdown(void) {
                         bti_threads_with_scopes() - 1);
     BTI_TRY(bti_device_check_fork());
     BTI_TRY(refuse_held(bti_held_elsewhere(), 0, 0)); /* best before anything is released */
+    BTI_TRY(refuse_pinned(bti_pinned_alive()));
     bt_synchronize();
     BTI_TRY(bti_devices_check_late()); /* a late device may write yet: nothing can be freed */
     bti_release_thread();

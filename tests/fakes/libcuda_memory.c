@@ -63,7 +63,8 @@ FAKE_API CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
     fake_may_run_device(fake_current()->device, "cuMemHostAlloc");
     pinned *made = calloc(1, sizeof *made);
     /* as much again behind it: what the host writes past its end is found when it is copied, and does not crash */
-    if (!made || !(made->memory = calloc(2, bytes)) || !fake_own(made->memory, drop_pinned)) abort();
+    if (!made || posix_memalign((void **)&made->memory, FAKE_PAGE, 2 * bytes) || !fake_own(made->memory, drop_pinned))
+        abort();
     made->bytes = bytes;
     fake_lock();
     made->next = all_pinned;

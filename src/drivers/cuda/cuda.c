@@ -183,6 +183,28 @@ static void cuda_free(void *opened, uint64_t address, size_t bytes) {
     (void)bti_cuda_leave(BT_OK);
 }
 
+static bt_status cuda_host_alloc(void *opened, size_t bytes, void **memory) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    CUresult result = bti_cu.cuMemHostAlloc(memory, bytes, CU_MEMHOSTALLOC_PORTABLE);
+    if (result != CUDA_ERROR_OUT_OF_MEMORY) return bti_cuda_leave(bti_cuda_check(device, "cuMemHostAlloc", result));
+    bti_str size = {0};
+    bti_str_add_bytes_size(&size, bytes);
+    bt_status status = bti_fail(BT_RESOURCE_EXHAUSTED, "%s: cuMemHostAlloc cannot page-lock %s of the host's memory",
+                                device->name, bti_str_text(&size));
+    bti_str_free(&size);
+    return bti_cuda_leave(status);
+}
+
+/* Of a lost device it stays until the end of the process. */
+static void cuda_host_free(void *opened, void *memory, size_t bytes) {
+    (void)bytes;
+    bti_cuda_device *device = opened;
+    if (atomic_load(&device->lost) || bti_cu.cuCtxPushCurrent(device->context) != CUDA_SUCCESS) return;
+    (void)bti_cu.cuMemFreeHost(memory);
+    (void)bti_cuda_leave(BT_OK);
+}
+
 static bt_status cuda_memory(void *opened, size_t *free_bytes, size_t *total_bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
@@ -270,6 +292,10 @@ const bti_driver bti_driver_cuda = {
     .free = cuda_free,
     .upload = bti_cuda_upload,
     .download = bti_cuda_download,
+    .host_alloc = cuda_host_alloc,
+    .host_free = cuda_host_free,
+    .upload_pinned = bti_cuda_upload_pinned,
+    .download_pinned = bti_cuda_download_pinned,
     .copy = bti_cuda_copy,
     .fill = bti_cuda_fill,
     .program_load = bti_gpu_load,

@@ -364,7 +364,7 @@ static void what_is_retired_without_an_event_waits(void **state) {
         void *module;
         bti_gpu_function add;
         snprintf(json, sizeof json, "{\"fail\": {\"%s\": [%d, 2]}, " TWO_CARDS "}", calls[c],
-                 c ? 1 : 6 + 3 * BTI_CUDA_EVENTS + 1);
+                 c ? 1 : 2 * (1 + BTI_CUDA_STAGINGS) + 3 * BTI_CUDA_EVENTS + 1);
         machine(json, NULL);
         bti_cuda_device *b = open_one(B);
         OK(build(b, add_text, &module));

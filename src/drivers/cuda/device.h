@@ -20,18 +20,28 @@
 #include "base/lock.h"
 
 #define BTI_CUDA_EVENTS 256
-#define BTI_CUDA_STAGING ((size_t)4 << 20) /* bytes of each half */
 
-/* One direction of transfers, with two pinned buffers that are used alternately. */
+/* Transfers from and to memory of the host: transfer.c. Less than four parts are copied by the caller alone. Less than BTI_CUDA_DIRECT is staged
+ * also where it lies in pinned memory: that takes less time than a wait for the bus. */
+enum {
+    BTI_CUDA_STAGING = 4 << 20,     /* bytes of a pinned buffer */
+    BTI_CUDA_STAGINGS = 4,          /* pinned buffers of each direction */
+    BTI_CUDA_COPY_THREADS = 8,      /* that fill or empty a pinned buffer, at most */
+    BTI_CUDA_COPY_PART = 256 << 10, /* bytes that one of them copies at a time */
+    BTI_CUDA_DIRECT = 64 << 10      /* bytes */
+};
+
+/* One direction of transfers, with pinned buffers that are used in turn. */
 typedef struct bti_cuda_lane {
     bti_lock lock; /* of this struct */
     CUstream stream;
-    char *half[2];
-    CUevent done[2]; /* when the last copy of half i is complete */
-    CUevent after;   /* the end of the last upload: compute and receive wait for it */
-    bool busy[2];
-    int current; /* of uploads: the half that is being filled */
-    size_t used; /* bytes of it */
+    char *staging[BTI_CUDA_STAGINGS]; /* allocated when they are first used */
+    CUevent done[BTI_CUDA_STAGINGS];  /* when the last copy of buffer i is complete */
+    CUevent after; /* the end of the last upload, for which compute and receive wait, or download into pinned memory */
+    bool busy[BTI_CUDA_STAGINGS];
+    size_t count;   /* buffers that are used: fewer where pinned memory is short */
+    size_t current; /* of uploads: the buffer that is being filled */
+    size_t used;    /* bytes of it */
 } bti_cuda_lane;
 
 /* The first member of what is freed when the work in flight that may use it is complete (retired.c). */
@@ -115,6 +125,8 @@ bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane);
 void bti_cuda_lane_close(bti_cuda_lane *lane);
 bt_status bti_cuda_upload(void *device, uint64_t address, const void *host, size_t bytes);
 bt_status bti_cuda_download(void *device, void *host, uint64_t address, size_t bytes);
+bt_status bti_cuda_upload_pinned(void *device, uint64_t address, const void *host, size_t bytes);
+bt_status bti_cuda_download_pinned(void *device, void *host, uint64_t address, size_t bytes);
 bt_status bti_cuda_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cuda_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,

@@ -3,10 +3,10 @@
 
 /* Everything once; what was made is given back. */
 static bt_status everything(bti_cuda_device *device) {
-    const size_t bytes = BTI_CUDA_STAGING * 3;
+    const size_t bytes = (size_t)BTI_CUDA_STAGING * (BTI_CUDA_STAGINGS + 1);
     char *values = calloc(1, bytes);
     uint64_t address = 0;
-    void *module = NULL, *graph = NULL;
+    void *module = NULL, *graph = NULL, *pinned = NULL;
     bool stale;
     bti_gpu_function add, more;
     bti_event event;
@@ -14,6 +14,11 @@ static bt_status everything(bti_cuda_device *device) {
     int marked = 0;
     bt_status status = bti_driver_cuda.alloc(device, bytes, &address);
     if (status == BT_OK) status = bti_driver_cuda.upload(device, address, values, bytes);
+    if (status == BT_OK) status = bti_driver_cuda.host_alloc(device, BTI_CUDA_DIRECT, &pinned);
+    if (status == BT_OK)
+        status = bti_driver_cuda.upload_pinned(device, address, memset(pinned, 0, BTI_CUDA_DIRECT), BTI_CUDA_DIRECT);
+    if (status == BT_OK) status = bti_driver_cuda.download_pinned(device, pinned, address, BTI_CUDA_DIRECT);
+    if (pinned) bti_driver_cuda.host_free(device, pinned, BTI_CUDA_DIRECT);
     if (status == BT_OK) status = bti_driver_cuda.fill(device, address, 0, bytes);
     if (status == BT_OK) status = build(device, add_text, &module);
     if (status == BT_OK) status = bti_cuda_find_function(device, module, "fake_add", &add);

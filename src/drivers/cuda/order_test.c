@@ -5,7 +5,7 @@
 /* Several times the staging, with the host's memory changed as soon as it may be. */
 static void staging_is_used_again_when_it_may_be(void **state) {
     (void)state;
-    const size_t count = (BTI_CUDA_STAGING / 4) * 5 + 77, bytes = count * 4;
+    const size_t count = (BTI_CUDA_STAGING / 4) * (2 * BTI_CUDA_STAGINGS + 1) + 77, bytes = count * 4;
     float *values = malloc(bytes);
     uint64_t first, second;
     machine("{" TWO_CARDS "}", NULL);
@@ -58,22 +58,58 @@ static void closing_waits_for_uploads(void **state) {
     close_all(b, NULL);
 }
 
-/* While part n goes up, part n + 1 is being copied: only the second last is waited for. */
+/* While a part goes up, those after it are copied into the other buffers: nobody waits before there is none left. */
 static void copying_overlaps_the_bus(void **state) {
     (void)state;
-    const size_t bytes = BTI_CUDA_STAGING * 4;
+    const size_t bytes = (size_t)BTI_CUDA_STAGING * BTI_CUDA_STAGINGS * 2;
     char *values = calloc(1, bytes);
     uint64_t address;
     machine("{" TWO_CARDS "}", NULL);
     bti_cuda_device *b = open_one(B);
     OK(bti_driver_cuda.alloc(b, bytes, &address));
     OK(bti_driver_cuda.upload(b, address, values, bytes));
-    assert_int_equal(count_of("copy up"), 2);
+    assert_int_equal(count_of("copy up"), BTI_CUDA_STAGINGS);
     OK(bti_driver_cuda.sync(b));
-    assert_int_equal(count_of("copy up"), 4);
+    assert_int_equal(count_of("copy up"), 2 * BTI_CUDA_STAGINGS);
     bti_driver_cuda.free(b, address, bytes);
     free(values);
     close_all(b, NULL);
+}
+
+/* Up and down, where the nth pinned buffer is not to be had. Without one, libcuda copies from and to the program's memory. */
+static void copy_without_buffer(size_t nth, size_t up, size_t down) {
+    const size_t count = (BTI_CUDA_STAGING / 4) * (BTI_CUDA_STAGINGS + 2) + 77, bytes = count * 4;
+    float *values = malloc(bytes);
+    uint64_t address;
+    char json[1200];
+    snprintf(json, sizeof json, "{\"fail\": {\"cuMemHostAlloc\": [%zu, 2]}, " TWO_CARDS "}", nth);
+    machine(json, NULL);
+    bti_cuda_device *b = open_one(B);
+    OK(bti_driver_cuda.alloc(b, bytes, &address));
+    fill_floats(values, count, 3);
+    OK(bti_driver_cuda.upload(b, address, values, bytes));
+    memset(values, 0, bytes);
+    OK(bti_driver_cuda.download(b, values, address, bytes));
+    check_floats(values, count, 3);
+    for (size_t i = 0; i < BTI_CUDA_STAGINGS; i++) {
+        assert_int_equal(b->up.staging[i] != NULL, i < up);
+        assert_int_equal(b->down.staging[i] != NULL, i < down);
+    }
+    fill_floats(values, count, 7);
+    OK(bti_driver_cuda.upload(b, address, values, bytes));
+    OK(bti_driver_cuda.download(b, values, address, bytes));
+    check_floats(values, count, 7);
+    bti_driver_cuda.free(b, address, bytes);
+    free(values);
+    close_all(b, NULL);
+}
+
+static void pinned_memory_may_be_short(void **state) {
+    (void)state;
+    for (size_t i = 0; i < BTI_CUDA_STAGINGS; i++) {
+        copy_without_buffer(i + 1, i, BTI_CUDA_STAGINGS);
+        copy_without_buffer(BTI_CUDA_STAGINGS + i + 1, BTI_CUDA_STAGINGS, i);
+    }
 }
 
 static void launches_come_between_copies(void **state) {
@@ -240,6 +276,7 @@ int main(void) {
         cmocka_unit_test(small_uploads_do_not_wait),
         cmocka_unit_test(closing_waits_for_uploads),
         cmocka_unit_test(copying_overlaps_the_bus),
+        cmocka_unit_test(pinned_memory_may_be_short),
         cmocka_unit_test(launches_come_between_copies),
         cmocka_unit_test(events_are_in_order),
         cmocka_unit_test(copies_between_peers_run_beside_launches),

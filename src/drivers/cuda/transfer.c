@@ -1,34 +1,53 @@
-/* Transfers. Host memory is copied through two pinned buffers, so that the host's copy of one overlaps the transfer of the other. */
+/* Transfers. Host memory that is not pinned is copied through pinned buffers: several threads of the host fill or empty one while the bus transfers others. */
 #include <string.h>
 
-#include "drivers/cuda/device.h"
+#include "base/cores.h"
 #include "base/lock.h"
+#include "drivers/cuda/device.h"
 
 bt_status bti_cuda_lane_open(bti_cuda_device *device, bti_cuda_lane *lane) {
+    lane->count = BTI_CUDA_STAGINGS;
     BTI_CUDA_TRY(device, cuStreamCreate, &lane->stream, CU_STREAM_NON_BLOCKING);
     BTI_CUDA_TRY(device, cuEventCreate, &lane->after, CU_EVENT_DISABLE_TIMING);
-    for (int i = 0; i < 2; i++) BTI_CUDA_TRY(device, cuEventCreate, &lane->done[i], CU_EVENT_DISABLE_TIMING);
+    for (int i = 0; i < BTI_CUDA_STAGINGS; i++)
+        BTI_CUDA_TRY(device, cuEventCreate, &lane->done[i], CU_EVENT_DISABLE_TIMING);
     return BT_OK;
 }
 
-/* Pinned memory is slow to allocate, so it is allocated at the first transfer. */
-static bt_status alloc_staging(bti_cuda_device *device, bti_cuda_lane *lane) {
-    for (int i = 0; i < 2; i++) {
-        void *memory = NULL;
-        if (lane->half[i]) continue;
-        BTI_CUDA_TRY(device, cuMemHostAlloc, &memory, BTI_CUDA_STAGING, CU_MEMHOSTALLOC_PORTABLE);
-        lane->half[i] = memory;
+/* Pinned memory is slow to allocate, so a buffer is allocated when it is first used. Where there is no more memory, the buffers before this one are all
+ * that are used; NULL: there are none. */
+static bt_status alloc_staging(bti_cuda_device *device, bti_cuda_lane *lane, size_t i) {
+    void *memory = NULL;
+    if (lane->staging[i]) return BT_OK;
+    CUresult result = bti_cu.cuMemHostAlloc(&memory, BTI_CUDA_STAGING, CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        if (i) lane->count = i;
+        return BT_OK;
     }
+    BTI_TRY(bti_cuda_check(device, "cuMemHostAlloc", result));
+    lane->staging[i] = memory;
     return BT_OK;
 }
 
 void bti_cuda_lane_close(bti_cuda_lane *lane) {
-    for (int i = 0; i < 2; i++) {
-        if (lane->half[i]) (void)bti_cu.cuMemFreeHost(lane->half[i]);
+    for (int i = 0; i < BTI_CUDA_STAGINGS; i++) {
+        if (lane->staging[i]) (void)bti_cu.cuMemFreeHost(lane->staging[i]);
         if (lane->done[i]) (void)bti_cu.cuEventDestroy(lane->done[i]);
     }
     if (lane->after) (void)bti_cu.cuEventDestroy(lane->after);
     if (lane->stream) (void)bti_cu.cuStreamDestroy(lane->stream);
+}
+
+/* One thread alone copies slower than the bus. */
+static void copy_on_host(void *to, const void *from, size_t bytes) {
+    if (bytes < 4 * BTI_CUDA_COPY_PART) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    int before = bti_cores_limit(BTI_CUDA_COPY_THREADS);
+    if (before && before < BTI_CUDA_COPY_THREADS) bti_cores_limit(before);
+    bti_copy_pieces(to, from, bytes, BTI_CUDA_COPY_PART);
+    bti_cores_limit(before);
 }
 
 static bt_status order_by_events(bti_cuda_device *device) {
@@ -45,34 +64,44 @@ static bt_status order_after_upload(bti_cuda_device *device, bt_status uploaded)
     return uploaded == BT_OK ? ordered : uploaded;
 }
 
-static bt_status wait_for_half(bti_cuda_device *device, bti_cuda_lane *lane, int half) {
-    if (!lane->busy[half]) return BT_OK;
-    BTI_CUDA_TRY(device, cuEventSynchronize, lane->done[half]);
-    lane->busy[half] = false;
+static bt_status wait_for_staging(bti_cuda_device *device, bti_cuda_lane *lane, size_t i) {
+    if (!lane->busy[i]) return BT_OK;
+    BTI_CUDA_TRY(device, cuEventSynchronize, lane->done[i]);
+    lane->busy[i] = false;
     return BT_OK;
 }
 
 /* --- up ----------------------------------------------------------------------------------------------------------- */
 
-static bt_status next_half(bti_cuda_device *device, bti_cuda_lane *up) {
+/* From any memory: libcuda copies through buffers of its own where it is not pinned. */
+static bt_status upload_directly(bti_cuda_device *device, uint64_t address, const void *host, size_t bytes) {
+    BTI_CUDA_TRY(device, cuMemcpyHtoDAsync, address, host, bytes, device->up.stream);
+    BTI_CUDA_TRY(device, cuStreamSynchronize, device->up.stream);
+    return BT_OK;
+}
+
+static bt_status next_staging(bti_cuda_device *device, bti_cuda_lane *up) {
     BTI_CUDA_TRY(device, cuEventRecord, up->done[up->current], up->stream);
     up->busy[up->current] = true;
-    up->current ^= 1;
+    size_t next = (up->current + 1) % up->count;
+    BTI_TRY(alloc_staging(device, up, next));
+    up->current = next % up->count;
     up->used = 0;
     return BT_OK;
 }
 
-/* Small uploads share a half without waiting. */
+/* Small uploads share a buffer without waiting. */
 static bt_status upload_staged(bti_cuda_device *device, uint64_t address, const char *host, size_t bytes) {
     bti_cuda_lane *up = &device->up;
-    BTI_TRY(alloc_staging(device, up));
+    BTI_TRY(alloc_staging(device, up, up->current));
+    if (!up->staging[up->current]) return upload_directly(device, address, host, bytes);
     while (bytes) {
-        if (up->used == BTI_CUDA_STAGING) BTI_TRY(next_half(device, up));
-        if (!up->used) BTI_TRY(wait_for_half(device, up, up->current));
+        if (up->used == BTI_CUDA_STAGING) BTI_TRY(next_staging(device, up));
+        if (!up->used) BTI_TRY(wait_for_staging(device, up, up->current));
         size_t part = BTI_CUDA_STAGING - up->used;
         if (part > bytes) part = bytes;
-        char *staged = up->half[up->current] + up->used;
-        memcpy(staged, host, part);
+        char *staged = up->staging[up->current] + up->used;
+        copy_on_host(staged, host, part);
         BTI_CUDA_TRY(device, cuMemcpyHtoDAsync, address, staged, part, up->stream);
         up->used += part;
         address += part, host += part, bytes -= part;
@@ -89,28 +118,56 @@ bt_status bti_cuda_upload(void *opened, uint64_t address, const void *host, size
     return bti_cuda_leave(status);
 }
 
+/* The wait is not under the lock: a later upload that records the event again comes after this one. */
+bt_status bti_cuda_upload_pinned(void *opened, uint64_t address, const void *host, size_t bytes) {
+    bti_cuda_device *device = opened;
+    if (bytes < BTI_CUDA_DIRECT) return bti_cuda_upload(device, address, host, bytes);
+    BTI_TRY(bti_cuda_enter(device));
+    bti_lock_take(&device->up.lock);
+    bt_status status =
+        bti_cuda_check(device, "cuMemcpyHtoDAsync", bti_cu.cuMemcpyHtoDAsync(address, host, bytes, device->up.stream));
+    status = order_after_upload(device, status);
+    bti_lock_give(&device->up.lock);
+    if (status == BT_OK)
+        status = bti_cuda_check(device, "cuEventSynchronize", bti_cu.cuEventSynchronize(device->up.after));
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->up.stream); /* the memory may be written now */
+    return bti_cuda_leave(status);
+}
+
 /* --- down --------------------------------------------------------------------------------------------------------- */
 
-static bt_status start_download(bti_cuda_device *device, uint64_t address, size_t bytes, int half) {
+static bt_status download_directly(bti_cuda_device *device, void *host, uint64_t address, size_t bytes) {
+    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, host, address, bytes, device->down.stream);
+    BTI_CUDA_TRY(device, cuStreamSynchronize, device->down.stream);
+    return BT_OK;
+}
+
+static bt_status start_download(bti_cuda_device *device, uint64_t address, size_t bytes, size_t i) {
     bti_cuda_lane *down = &device->down;
-    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, down->half[half], address, bytes, down->stream);
-    BTI_CUDA_TRY(device, cuEventRecord, down->done[half], down->stream);
-    down->busy[half] = true;
+    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, down->staging[i], address, bytes, down->stream);
+    BTI_CUDA_TRY(device, cuEventRecord, down->done[i], down->stream);
+    down->busy[i] = true;
     return BT_OK;
 }
 
 static size_t part_at(size_t at, size_t bytes) { return bytes - at < BTI_CUDA_STAGING ? bytes - at : BTI_CUDA_STAGING; }
 
-/* Part n is transferred while part n - 1 is copied to the host memory. */
+/* Part n goes through buffer n % count. While it is copied to the host memory, the parts after it are transferred into the other buffers. */
 static bt_status download_staged(bti_cuda_device *device, char *host, uint64_t address, size_t bytes) {
     bti_cuda_lane *down = &device->down;
-    BTI_TRY(alloc_staging(device, down));
-    BTI_TRY(start_download(device, address, part_at(0, bytes), 0));
-    for (size_t at = 0, next, half = 0; at < bytes; at = next, half ^= 1) {
-        next = at + part_at(at, bytes);
-        if (next < bytes) BTI_TRY(start_download(device, address + next, part_at(next, bytes), (int)(half ^ 1)));
-        BTI_TRY(wait_for_half(device, down, (int)half));
-        memcpy(host + at, down->half[half], next - at);
+    size_t parts = (bytes - 1) / BTI_CUDA_STAGING + 1, begun = 0;
+    BTI_TRY(alloc_staging(device, down, 0));
+    if (!down->staging[0]) return download_directly(device, host, address, bytes);
+    for (size_t n = 0; n < parts; n++) {
+        for (; begun < parts && begun < n + down->count; begun++) {
+            size_t at = begun * BTI_CUDA_STAGING;
+            BTI_TRY(alloc_staging(device, down, begun % down->count));
+            if (begun == n + down->count) break; /* no memory for one more buffer */
+            BTI_TRY(start_download(device, address + at, part_at(at, bytes), begun % down->count));
+        }
+        size_t at = n * BTI_CUDA_STAGING;
+        BTI_TRY(wait_for_staging(device, down, n % down->count));
+        copy_on_host(host + at, down->staging[n % down->count], part_at(at, bytes));
     }
     return BT_OK;
 }
@@ -122,6 +179,25 @@ bt_status bti_cuda_download(void *opened, void *host, uint64_t address, size_t b
     bt_status status = download_staged(device, host, address, bytes);
     if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->down.stream); /* the memory may be freed now */
     bti_lock_give(&device->down.lock);
+    return bti_cuda_leave(status);
+}
+
+static bt_status start_download_pinned(bti_cuda_device *device, void *host, uint64_t address, size_t bytes) {
+    bti_cuda_lane *down = &device->down;
+    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, host, address, bytes, down->stream);
+    BTI_CUDA_TRY(device, cuEventRecord, down->after, down->stream);
+    return BT_OK;
+}
+
+bt_status bti_cuda_download_pinned(void *opened, void *host, uint64_t address, size_t bytes) {
+    bti_cuda_device *device = opened;
+    BTI_TRY(bti_cuda_enter(device));
+    bti_lock_take(&device->down.lock);
+    bt_status status = start_download_pinned(device, host, address, bytes);
+    bti_lock_give(&device->down.lock);
+    if (status == BT_OK)
+        status = bti_cuda_check(device, "cuEventSynchronize", bti_cu.cuEventSynchronize(device->down.after));
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(device->down.stream); /* the memory may be freed now */
     return bti_cuda_leave(status);
 }
 
