@@ -7,6 +7,7 @@ from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, GRAPH_CALLS, GRU_HIDDEN,
                     PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, startup)
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
+torch.backends.cudnn.allow_tf32 = False  # true float32 in nn.GRU too, as in matrix products
 VERSIONS = {"PyTorch": torch.__version__}
 
 

@@ -52,7 +52,7 @@ static void a_training_step_asks_for_no_memory(void **state) {
             bt_array *batch[] = {bt_uniform(bt_key(3), BT_F32, 32, 64), labels};
             for (int i = 0; i < 70000; i++) /* handles of released arrays are used again after 65,536 others */
                 BT_SCOPE(void) bt_num(i);
-            (void)asked_by(f, batch, 8); /* results take turns in memory: each turn is recorded once */
+            (void)asked_by(f, batch, 60); /* results take turns in memory: each turn is recorded once */
             uint64_t asked = asked_by(f, batch, 100);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* with those nothing is kept for later */
             assert_int_equal(asked, 0);

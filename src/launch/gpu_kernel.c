@@ -7,8 +7,9 @@
 
 #define WARPS_TO_FILL 16   /* per multiprocessor: with fewer rows than that, rows are cut into parts */
 #define LOCAL_SHARED 49152 /* bytes of local memory that a group of several rows may take: two groups have room */
-#define SHORT_ROW \
-    512 /* points; longer rows have 32 threads each: softmax of rows of 1024 took 160 us so, 198 with 8 (H200, 256 MiB) */
+/* Points; longer rows of 4 bytes a point and more have 32 threads each: softmax of rows of 1,024 took 160 us so, and 198 with 8 (H200, 256 MiB of
+ * float32). */
+#define SHORT_ROW 512
 
 /* The kernel with one axis exchanged with the second to last, and its texts. */
 typedef struct kernel_variant {
@@ -228,7 +229,9 @@ static bool choose_wide_rows(const bti_gpu *gpu, const kernel_variant *v, const 
     if (!can_launch(gpu, v, BTI_ENTRY_ROWS, box)) return false;
     *chosen = (choice){.entry = BTI_ENTRY_ROWS};
     if (!bti_entry_exists(&v->kernel, BTI_ENTRY_KEPT)) return true;
-    if (bti_box_points(box, v->kernel.outer, bti_kernel_axes(&v->kernel)) > SHORT_ROW) return false;
+    if (bti_entry_width(&v->kernel) <= 4 &&
+        bti_box_points(box, v->kernel.outer, bti_kernel_axes(&v->kernel)) > SHORT_ROW)
+        return false;
     int threads = bti_entry_threads(&v->kernel, BTI_ENTRY_ROWS, gpu->target);
     int of_row = bti_entry_unit_threads(&v->kernel, BTI_ENTRY_ROWS);
     size_t row = bti_entry_local(&v->kernel, box);

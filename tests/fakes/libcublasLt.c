@@ -96,6 +96,8 @@ FAKE_API cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference
 FAKE_API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference, int attribute,
                                                              const void *value, size_t bytes) {
     ENTER(cublasLtMatmulPreferenceSetAttribute);
+    if (preference && attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && value && bytes == sizeof(uint32_t))
+        return *(const uint32_t *)value <= CUBLASLT_REDUCTION_SCHEME_MASK ? 0 : CUBLAS_STATUS_INVALID_VALUE;
     bool workspace = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
     int which = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
     if (!preference || !value || (!workspace && (which < 0 || which > 3))) return CUBLAS_STATUS_INVALID_VALUE;

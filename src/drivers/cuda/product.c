@@ -12,6 +12,9 @@
 #define KEPT 256                           /* shapes */
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* NVIDIA's recommendation for Hopper; other GPUs need 4 MiB */
 #define ALIGNED 256
+/* Products of fewer multiplications and additions, and sums that are no longer, are not cut into parts, whose sum is one more launch. */
+#define SMALL 4e6
+#define SHORT 1024
 
 /* One matrix of the product as cuBLASLt reads it. */
 typedef struct matrix {
@@ -117,10 +120,13 @@ static bt_status ask_heuristic(const bti_cuda_device *device, cublasLtMatmulPref
                                known_product *entry) {
     const product_key *s = &entry->shape;
     const size_t workspace = WORKSPACE_BYTES;
+    const bool small = 2.0 * (double)s->m * (double)s->n * (double)s->k * (double)s->batch < SMALL && s->k <= SHORT;
     const struct {
         int attribute;
-        int32_t aligned;
-    } wishes[] = {{CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s->a.aligned},
+        int32_t value;
+    } wishes[] = {{CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                   small ? CUBLASLT_REDUCTION_SCHEME_NONE : CUBLASLT_REDUCTION_SCHEME_MASK},
+                  {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s->a.aligned},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s->b.aligned},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s->c.aligned},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s->c.aligned}};
@@ -129,8 +135,8 @@ static bt_status ask_heuristic(const bti_cuda_device *device, cublasLtMatmulPref
     LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
            &workspace, sizeof workspace);
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++)
-        LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference, wishes[i].attribute, &wishes[i].aligned,
-               sizeof wishes[i].aligned);
+        LT_TRY(device, cublasLtMatmulPreferenceSetAttribute, preference, wishes[i].attribute, &wishes[i].value,
+               sizeof wishes[i].value);
     cublasStatus_t status =
         bti_cublaslt.cublasLtMatmulAlgoGetHeuristic(device->products->handle, entry->product, entry->a, entry->b,
                                                     entry->c, entry->c, preference, 1, &result, &count);
