@@ -353,6 +353,45 @@ static void tails(void **state) {
     }
 }
 
+/* --- products of float32 with matmul_precision=bf16: large ones by rounding their inputs before ------------------------------ */
+
+enum { SIDE = 1600, INNER = 256 };
+
+static bt_array *factor_of(double step, int64_t rows, int64_t columns) {
+    bt_array *numbers = bt_reshape(bt_arange(0, (double)(rows * columns), 1, BT_F32), rows, columns);
+    return bt_sin(bt_mul(numbers, bt_num(step)));
+}
+
+/* how: 0 as they lie, 1 a transposed, 2 a batch of two that share b, 3 with an epilogue. */
+static bt_array *product_of(int how, bool rounded, const char *device) {
+    bt_array *a = how == 1 ? bt_transpose(factor_of(0.37, INNER, SIDE)) : factor_of(0.37, SIDE, INNER);
+    bt_array *b = factor_of(0.11, INNER, SIDE);
+    if (rounded) a = bt_cast(bt_cast(a, BT_BF16), BT_F32), b = bt_cast(bt_cast(b, BT_BF16), BT_F32);
+    a = bt_to(a, device), b = bt_to(b, device);
+    if (how == 2) a = bt_stack((bt_array *[]){a, bt_neg(a)}, 2, 0);
+    bt_array *product = bt_matmul(a, b);
+    return how == 3 ? bt_relu(bt_add(product, bt_num(0.5))) : product;
+}
+
+static double largest_difference(bt_array *x, bt_array *y) {
+    return bt_item(bt_max(bt_abs(bt_sub(bt_to(x, "cpu:0"), bt_to(y, "cpu:0"))), BT_ALL, false));
+}
+
+static void large_products_round_their_inputs(void **state) {
+    if (!on_cuda()) skip();
+    for (int how = 0; how < 4; how++) {
+        fresh("matmul_precision=bf16");
+        BT_SCOPE {
+            bt_array *product = product_of(how, false, "cuda");
+            double of_rounded = largest_difference(product, product_of(how, true, "cpu:0"));
+            double of_exact = largest_difference(product, product_of(how, false, "cpu:0"));
+            if (!(of_rounded < 1e-4 && of_exact > 1e-3))
+                fail_msg("kind %d: %g from that of rounded inputs, %g from that of exact ones", how, of_rounded,
+                         of_exact);
+        }
+    }
+}
+
 int main(void) {
     restart_emulated();
     const struct CMUnitTest tests[] = {
@@ -362,6 +401,7 @@ int main(void) {
         cmocka_unit_test(shifts_by_any_count),
         cmocka_unit_test(activations_keep_their_digits),
         cmocka_unit_test(tails),
+        cmocka_unit_test(large_products_round_their_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

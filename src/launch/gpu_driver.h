@@ -35,7 +35,9 @@ typedef struct bti_gpu_driver {
     bt_status (*product)(void *device, const bti_work *work, bool *done);
     bool (*has_product)(void *device,
                         bt_dtype dtype); /* with it: whether the library may support a product of the dtype */
-    bt_status (*wait)(void *device);     /* until everything launched is done */
+    /* (optional) What `product` had better get the inputs as, rounded; its output stays what it is. */
+    bt_dtype (*product_dtype)(void *device, const bti_work *work);
+    bt_status (*wait)(void *device); /* until everything launched is done */
 } bti_gpu_driver;
 
 /* The slots of scratch memory: one per purpose within a launch. */

@@ -48,13 +48,13 @@ bool bti_gpu_product_of(const bti_work *work, bti_gpu_product *product) {
 
 bt_status bti_gpu_product_each(const bti_work *work, const bti_gpu_product *product, bti_gpu_product_function *function,
                                void *data) {
-    uint64_t size = bt_dtype_size(work->output.dtype);
+    uint64_t in = bt_dtype_size(work->inputs[0].dtype), size = bt_dtype_size(work->output.dtype);
     int64_t at[BTI_MAX_RANK] = {0};
     for (int axis = product->outside; axis >= 0;) {
         uint64_t left = work->inputs[0].address, right = work->inputs[1].address, out = work->output.address;
         for (int i = 0; i < product->outside; i++) {
-            left += (uint64_t)(at[i] * product->stride[0][i]) * size;
-            right += (uint64_t)(at[i] * product->stride[1][i]) * size;
+            left += (uint64_t)(at[i] * product->stride[0][i]) * in;
+            right += (uint64_t)(at[i] * product->stride[1][i]) * in;
             out += (uint64_t)(at[i] * product->stride[2][i]) * size;
         }
         BTI_TRY(function(data, left, right, out));
@@ -104,11 +104,58 @@ static bt_status begin_product(bti_gpu_job *j, int64_t *tiles) {
     return BT_OK;
 }
 
+/* Room for an operand in another dtype: as it lies, but dense, and what is repeated once. *from is the part of it that is not repeated. */
+static bt_status make_room(bti_gpu *gpu, int slot, bt_dtype dtype, bti_operand *from, bti_operand *room) {
+    *room = *from;
+    room->dtype = dtype;
+    int rank = from->rank, inner = from->stride[rank - 2] < from->stride[rank - 1] ? rank - 2 : rank - 1;
+    int64_t step = 1;
+    for (int i = 0; i < rank; i++) {
+        int axis = i == 0 ? inner : i == 1 ? 2 * rank - 3 - inner : rank - 1 - i;
+        room->stride[axis] = from->stride[axis] ? step : 0;
+        if (!from->stride[axis]) from->shape[axis] = 1;
+        step *= from->shape[axis];
+    }
+    return bti_gpu_scratch(gpu, slot, (size_t)step * bt_dtype_size(dtype), &room->address);
+}
+
+static bt_status round_input(bti_gpu *gpu, bti_gpu_work *work, int slot, bt_dtype dtype, const bti_operand *input,
+                             bti_operand *rounded) {
+    bti_operand from = *input;
+    bool done;
+    BTI_TRY(make_room(gpu, slot, dtype, &from, rounded));
+    bti_operand to = *rounded;
+    memcpy(to.shape, from.shape, sizeof to.shape);
+    bti_work cast = {.op = BTI_OP_cast, .input_count = 1, .inputs = &from, .output = to};
+    return bti_gpu_work_as_kernels(gpu, work, &cast, &done);
+}
+
+/* By the driver's library, with inputs as it had better get them if there is memory for that. */
+static bt_status launch_by_library(bti_gpu *gpu, bti_gpu_work *work, const bti_work *product, bool *done) {
+    const bti_gpu_driver *driver = gpu->driver;
+    bti_work rounded = *product;
+    bti_operand inputs[2];
+    *done = false;
+    if (!driver->product) return BT_OK;
+    bt_dtype dtype = driver->product_dtype ? driver->product_dtype(gpu->device, product) : product->inputs[0].dtype;
+    bt_status status = BT_OK;
+    for (int i = 0; i < 2 && status == BT_OK && dtype != product->inputs[0].dtype; i++) {
+        status = round_input(gpu, work, BTI_GPU_INPUT + i, dtype, &product->inputs[i], &inputs[i]);
+        rounded.inputs = inputs;
+    }
+    if (status == BT_RESOURCE_EXHAUSTED) {
+        bt_error_clear();
+        rounded.inputs = product->inputs;
+        status = BT_OK;
+    }
+    return status == BT_OK ? driver->product(gpu->device, &rounded, done) : status;
+}
+
 static const bti_gpu_text_entry product_entry = {0, "bti_matmul", 1};
 
 bt_status bti_gpu_launch_matmul(bti_gpu_job *j) {
-    bool done = false;
-    if (j->gpu->driver->product) BTI_TRY(j->gpu->driver->product(j->gpu->device, j->asked, &done));
+    bool done;
+    BTI_TRY(launch_by_library(j->gpu, j->work, j->asked, &done));
     if (done) return BT_OK;
     int64_t tiles, batch_step;
     BTI_TRY(bti_gpu_job_make_dense_output(j));
@@ -122,8 +169,8 @@ bt_status bti_gpu_launch_matmul(bti_gpu_job *j) {
 
 /* --- with an epilogue ----------------------------------------------------------------------------------------------- */
 
-static bt_status launch_apart(bti_gpu *gpu, bti_gpu_kernel *kernel, int made, const bti_work *product,
-                              const bti_box *box, bool *done) {
+static bt_status launch_apart(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_kernel *kernel, int made,
+                              const bti_work *product, const bti_box *box, bool *done) {
     bti_work placed = *product;
     bti_box in_place = *box;
     int place = bti_kernel_output_like(bti_gpu_kernel_of(kernel), made, box);
@@ -134,7 +181,7 @@ static bt_status launch_apart(bti_gpu *gpu, bti_gpu_kernel *kernel, int made, co
         BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_OUTPUT, bytes, &placed.output.address));
     in_place.address[made] = placed.output.address;
     BTI_TRY(bti_gpu_kernel_find_text(gpu, kernel, &in_place));
-    BTI_TRY(gpu->driver->product(gpu->device, &placed, done));
+    BTI_TRY(launch_by_library(gpu, work, &placed, done));
     return *done ? bti_gpu_kernel_launch(gpu, kernel, &in_place) : BT_OK;
 }
 
@@ -156,6 +203,6 @@ bt_status bti_gpu_launch_epilogue(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_kern
     j.output.address = box->address[bti_gpu_kernel_of(kernel)->input_count]; /* any, for matrices without elements */
     for (int i = 0; i < 2; i++) j.given[i] = product->inputs[i];
     if (gpu->driver->product && gpu->driver->has_product(gpu->device, product->output.dtype))
-        BTI_TRY(launch_apart(gpu, kernel, made, product, box, &done));
+        BTI_TRY(launch_apart(gpu, work, kernel, made, product, box, &done));
     return done ? BT_OK : launch_together(&j, bti_gpu_kernel_of(kernel), made, box);
 }

@@ -124,7 +124,8 @@ static bool layout_makes_sense(const struct cublasLtMatrixLayoutOpaque *l) {
 
 static cublasStatus_t check_types(const struct cublasLtMatmulDescOpaque *product, int a, int b, int c, int d) {
     bool fast = product->compute != CUBLAS_COMPUTE_32F && product->compute != CUBLAS_COMPUTE_64F;
-    if (a != b || c != d || a != c || !fake_element_bytes(a)) return CUBLAS_STATUS_NOT_SUPPORTED;
+    bool widens = a == CUDA_R_16BF && c == CUDA_R_32F;
+    if (a != b || c != d || (a != c && !widens) || !fake_element_bytes(a)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if ((product->compute == CUBLAS_COMPUTE_64F) != (a == CUDA_R_64F)) return CUBLAS_STATUS_NOT_SUPPORTED;
     return fast && a != CUDA_R_32F ? CUBLAS_STATUS_NOT_SUPPORTED : 0;
 }
@@ -180,7 +181,8 @@ FAKE_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, 
     const uint64_t sizes[] = {256, 1 << 16, 0}, size = sizes[shape_of(&p) % 3];
     algorithm chosen = {MAGIC, shape_of(&p), size <= preference->workspace ? size : 0, {0}};
     for (int i = 0; i < 4; i++) {
-        if (preference->aligned[i] % fake_element_bytes(p.d_layout.type)) return CUBLAS_STATUS_NOT_SUPPORTED;
+        if (preference->aligned[i] % fake_element_bytes(i < 2 ? p.a_layout.type : p.d_layout.type))
+            return CUBLAS_STATUS_NOT_SUPPORTED;
         chosen.aligned[i] = preference->aligned[i] < 16 ? preference->aligned[i] : 16; /* wider loads there are none */
     }
     *results = (cublasLtMatmulHeuristicResult_t){.workspaceSize = chosen.workspace, .wavesCount = 1};

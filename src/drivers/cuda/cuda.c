@@ -22,6 +22,7 @@ static void init_engine(bti_cuda_device *device, const bti_allocator *allocator)
                                                  .launch = bti_cuda_launch,
                                                  .product = bti_cuda_product,
                                                  .has_product = bti_cuda_has_product,
+                                                 .product_dtype = bti_cuda_product_dtype,
                                                  .wait = bti_cuda_sync};
     bti_gpu *gpu = &device->gpu;
     gpu->driver = &engine_driver;

@@ -178,6 +178,7 @@ void bti_cuda_compile_refuse(const bti_cuda_device *device, const bti_str *text)
 /* --- product.c ---------------------------------------------------------------------------------------------------- */
 bt_status bti_cuda_product(void *device, const bti_work *work, bool *done);
 bool bti_cuda_has_product(void *device, bt_dtype dtype);
+bt_dtype bti_cuda_product_dtype(void *device, const bti_work *work);
 void bti_cuda_products_free(bti_cuda_device *device);
 
 /* --- graph.c ------------------------------------------------------------------------------------------------------ */

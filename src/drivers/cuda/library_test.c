@@ -156,6 +156,33 @@ static void shapes_are_asked_for_once(void **state) {
     close_one(d);
 }
 
+static bt_dtype dtype_for(bt_dtype dtype, int64_t rows, int64_t inner, int64_t columns) {
+    bti_operand inputs[] = {{.dtype = dtype, .rank = 2, .shape = {rows, inner}},
+                            {.dtype = dtype, .rank = 2, .shape = {inner, columns}}};
+    bti_work work = {.op = BTI_OP_matmul,
+                     .input_count = 2,
+                     .inputs = inputs,
+                     .output = {.dtype = dtype, .rank = 2, .shape = {rows, columns}}};
+    return bti_cuda_product_dtype(NULL, &work);
+}
+
+static void large_products_take_rounded_inputs(void **state) {
+    (void)state;
+    machine(MACHINE, NULL);
+    bti_cuda_device *d = open_one(0);
+    assert_int_equal(dtype_for(BT_F32, 1600, 256, 1600), BT_F32);
+    OK(bt_set_flag("matmul_precision", "tf32"));
+    assert_int_equal(dtype_for(BT_F32, 1600, 256, 1600), BT_F32);
+    OK(bt_set_flag("matmul_precision", "bf16"));
+    assert_int_equal(dtype_for(BT_F32, 1600, 256, 1600), BT_BF16);
+    assert_int_equal(dtype_for(BT_F32, 1000, 256, 8000), BT_BF16);
+    assert_int_equal(dtype_for(BT_F32, 1600, 255, 1600), BT_F32);
+    assert_int_equal(dtype_for(BT_F32, 800, 4096, 80000), BT_F32);
+    assert_int_equal(dtype_for(BT_F16, 1600, 256, 1600), BT_F16);
+    assert_int_equal(dtype_for(BT_F64, 1600, 256, 1600), BT_F64);
+    close_one(d);
+}
+
 static void every_call_of_the_library_may_fail(void **state) {
     static const char *const calls[] = {"cublasLtCreate",
                                         "cublasLtMatmulDescCreate",
@@ -283,6 +310,7 @@ int main(void) {
         cmocka_unit_test(products_in_every_layout),
         cmocka_unit_test(what_the_library_has_not_is_ours),
         cmocka_unit_test(shapes_are_asked_for_once),
+        cmocka_unit_test(large_products_take_rounded_inputs),
         cmocka_unit_test(every_call_of_the_library_may_fail),
         cmocka_unit_test(sums_over_devices),
         cmocka_unit_test(sums_may_fail),
