@@ -267,9 +267,9 @@ static unsigned long long usual_last(void) {
 /* Few of the first 500, other ones for each draw; or a part of all. */
 static void draw_seeds(unsigned long long *first, unsigned long long *last) {
     const char *draw = getenv("BERTH_TEST_DRAW");
-    bool all = getenv("BERTH_TEST_LONG");
+    bool all = getenv("BERTH_TEST_LONG"), loops = run_one == run_loops; /* those have more kernels */
     *first = all ? 1 : 1 + 2 * (draw ? strtoull(draw, NULL, 10) % 250 : 0);
-    *last = all ? 200 : *first + 1;
+    *last = all ? (loops ? 60 : 200) : *first + (loops ? 0 : 1);
     printf("seeds %llu to %llu\n", *first, *last);
 }
 
