@@ -261,7 +261,7 @@ static unsigned long long usual_last(void) {
     return loops ? 12 : 40;
 #endif
     if (getenv("BERTH_TEST_LONG")) return loops ? 2000 : 20000;
-    return loops ? 400 : 500;
+    return loops ? 150 : 500;
 }
 
 /* Few of the first 500, other ones for each draw; or a part of all. */
