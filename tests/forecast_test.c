@@ -164,7 +164,7 @@ static void largest_batch(void **state) {
 static void cost_of_a_function(void **state) {
     fresh("devices=sim:gpu*1");
     BT_SCOPE {
-        bt_shared *w = bt_shared_new(bt_ones(BT_F32, 20, 30), NULL);
+        bt_shared *w = bt_shared_new(bt_uniform(bt_key(2), BT_F32, 20, 30), NULL);
         bt_array *x = bt_input(BT_F32, -1, 20), *y = bt_tanh(bt_matmul(x, bt_value(w)));
         bt_array *outputs[2] = {bt_sum(y, BT_AXES(1), false), bt_cast(y, BT_F64)};
         bt_update update = {w, bt_mul(bt_value(w), bt_num(0.5))};
@@ -198,6 +198,33 @@ static void cost_of_a_function(void **state) {
 }
 
 /* Kernels are counted as what they compute, however they are cut. */
+static void ignore(const bt_elements *elements, void *data) { (void)elements, (void)data; }
+
+/* Of an argument of which a part is read, or one element again and again; of the whole by two kernels; by a scan. */
+static void least_is_at_most_what_is_moved(void **state) {
+    fresh("");
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, 1000), *part = bt_neg(bt_slice_axis(x, 0, 0, 10, 1)), *one = bt_input(BT_F32, 1);
+        bt_array *sums[] = {bt_cumsum(x, 0, false), bt_sort(x, 0)}, *told = bt_neg(bt_debug_callback(ignore, NULL, x));
+        bt_array *wide = bt_neg(bt_broadcast_to(one, 1000));
+        const struct {
+            bt_array *input, **outputs;
+            int output_count;
+            int64_t written, least; /* written -1: it does not matter */
+        } cases[] = {
+            {x, &part, 1, 40, 80}, {one, &wide, 1, 4000, 4004}, {x, sums, 2, -1, 12000}, {x, &told, 1, 4000, 8000}};
+        for (int i = 0; i < COUNT(cases); i++) {
+            bt_shape shape = bt_shape_of(cases[i].input);
+            bt_function *f = bt_function_new(&cases[i].input, 1, cases[i].outputs, cases[i].output_count, NULL, 0);
+            bt_cost cost = BT_COST_INIT;
+            OK(bt_function_cost(f, NULL, &shape, 1, &cost));
+            assert_int_equal(cost.bytes_least, cases[i].least);
+            assert_true(cost.bytes_read + cost.bytes_written >= cost.bytes_least);
+            if (cases[i].written >= 0) assert_int_equal(cost.bytes_written, cases[i].written);
+        }
+    }
+}
+
 static void cost_does_not_depend_on_fusing(void **state) {
     static const char *const settings[] = {"", "fuse=0", "kernels=interpreter"};
     double operations[3];
@@ -217,9 +244,13 @@ static void cost_does_not_depend_on_fusing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cost_of_a_function), cmocka_unit_test(cost_does_not_depend_on_fusing),
-        cmocka_unit_test(of_arrays),          cmocka_unit_test(pending_sets_are_foreseen),
-        cmocka_unit_test(of_calls),           cmocka_unit_test(largest_batch),
+        cmocka_unit_test(cost_of_a_function),
+        cmocka_unit_test(least_is_at_most_what_is_moved),
+        cmocka_unit_test(cost_does_not_depend_on_fusing),
+        cmocka_unit_test(of_arrays),
+        cmocka_unit_test(pending_sets_are_foreseen),
+        cmocka_unit_test(of_calls),
+        cmocka_unit_test(largest_batch),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

@@ -1,27 +1,6 @@
 /* Batches, tangents, Jacobians and Hessian-vector products of programs, beside what JAX gives for them (tests/transforms/cases.safetensors,
  * which tools/transform_cases.py writes; the programs have the names that they have there). */
-#include <berth.h>
-
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#define LIST(...) ((bt_array *[]){__VA_ARGS__})
-#define AXES(...) ((const int[]){__VA_ARGS__})
-#define SIZES(...) ((const int64_t[]){__VA_ARGS__})
-#define OK(call) expect_ok(call, __LINE__)
-enum { NO = BT_NOT_BATCHED, MOST = 8 };
-
-static void expect_ok(bt_status status, int line) {
-    if (status != BT_OK) fail_msg("line %d: %s", line, bt_error_text());
-}
+#include "transforms/cases.h"
 
 /* --- programs --------------------------------------------------------------------------------------------------------- */
 
@@ -56,32 +35,9 @@ static bt_array *ordered(bt_array *x) {
     return bt_add(bt_mul(bt_sort(x, 0), places), bt_mul(bt_max(x, BT_ALL, false), bt_prod(x, BT_ALL, false)));
 }
 
-static bt_array *tangent1(bt_array *y, bt_array *x, bt_array *v) {
-    bt_array *tangent;
-    OK(bt_jvp(&y, 1, &x, &v, 1, &tangent));
-    return tangent;
-}
-
 static bt_array *gradient1(bt_array *y, bt_array *x) { return bt_grad1(y, x); }
 
-/* An input like an argument, without the axis of the batch. */
-static bt_array *input_for(bt_array *argument, int axis) {
-    bt_shape shape = bt_shape_of(argument), without = {.rank = 0};
-    for (int i = 0; i < shape.rank; i++)
-        if (axis == NO || i != axis) without.size[without.rank++] = shape.size[i];
-    return bt_input_shape(bt_dtype_of(argument), without);
-}
-
 /* --- cases ------------------------------------------------------------------------------------------------------------ */
-
-/* out[] of in[]; the functions of batches are made and called here. */
-typedef void case_fn(bt_array **in, bt_array **out);
-
-static void call_batched(bt_array **x, bt_array **y, bt_array **in, int in_count, bt_array **out, int out_count,
-                         const int *in_axes, const int *out_axes) {
-    bt_function *f = bt_vmap(bt_function_new(x, in_count, y, out_count, NULL, 0), in_axes, out_axes);
-    OK(bt_call(f, in, in_count, out, out_count));
-}
 
 static void per_example_gradients(bt_array **in, bt_array **out) {
     static const int axes[] = {NO, NO, NO, NO, 0, 0};
@@ -183,10 +139,7 @@ static void uniform_of_keys(bt_array **in, bt_array **out) {
     call_batched(&key, LIST(bt_uniform(key, BT_F32, 5)), in, 1, out, 1, NULL, NULL);
 }
 
-static const struct {
-    const char *name;
-    case_fn *run;
-} cases[] = {
+static const transform_case cases[] = {
     {"per_example_gradients", per_example_gradients},
     {"per_example_gradients_f32", per_example_gradients},
     {"mlp_hvp", mlp_hvp},
@@ -216,53 +169,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* --- comparing -------------------------------------------------------------------------------------------------------- */
-
-static void expect_same(const char *name, int result, bt_array *ours, bt_array *theirs) {
-    bt_shape a = bt_shape_of(ours), b = bt_shape_of(theirs);
-    double x[1024], y[1024], room = bt_dtype_of(ours) == BT_F64 ? 1e-12 : bt_dtype_of(ours) == BT_F32 ? 2e-5 : 0;
-    size_t count = (size_t)bt_count(theirs);
-    if (bt_block(ours) != BT_OK) fail_msg("%s: %s", name, bt_error_text());
-    assert_int_equal(bt_dtype_of(ours), bt_dtype_of(theirs));
-    if (a.rank != b.rank || memcmp(a.size, b.size, (size_t)a.rank * sizeof *a.size))
-        fail_msg("%s: result %d has another shape", name, result);
-    assert_true(count > 0 && count <= sizeof x / sizeof *x);
-    OK(bt_read(bt_cast(ours, BT_F64), x, count * sizeof *x));
-    OK(bt_read(bt_cast(theirs, BT_F64), y, count * sizeof *y));
-    for (size_t i = 0; i < count; i++)
-        if (!(fabs(x[i] - y[i]) <= room * (1 + fabs(y[i]))) && !(isnan(x[i]) && isnan(y[i])))
-            fail_msg("%s: result %d [%zu] is %.17g, JAX has %.17g", name, result, i, x[i], y[i]);
-}
-
-static bt_array *tensor(bt_tensors *file, const char *name, const char *kind, int index) {
-    char key[96];
-    snprintf(key, sizeof key, "%s.%s.%d", name, kind, index);
-    for (int i = 0; i < bt_tensors_count(file); i++)
-        if (!strcmp(bt_tensors_name(file, i), key)) return bt_tensors_get(file, key);
-    return NULL;
-}
-
-static int run_case(bt_tensors *file, int c) {
-    int in_count = 0, out_count = 0;
-    BT_SCOPE {
-        bt_array *in[MOST], *theirs[MOST], *ours[MOST];
-        while (in_count < MOST && (in[in_count] = tensor(file, cases[c].name, "in", in_count))) in_count++;
-        while (out_count < MOST && (theirs[out_count] = tensor(file, cases[c].name, "out", out_count))) out_count++;
-        if (!in_count || !out_count) fail_msg("the file has no case %s", cases[c].name);
-        cases[c].run(in, ours);
-        for (int i = 0; i < out_count; i++) expect_same(cases[c].name, i, ours[i], theirs[i]);
-    }
-    return in_count + out_count;
-}
-
-static void as_jax(void **state) {
-    bt_tensors *file;
-    int tensors = 0;
-    OK(bt_tensors_open(BERTH_SOURCE_DIR "/tests/transforms/cases.safetensors", &file));
-    for (int c = 0; c < CASES; c++) tensors += run_case(file, c);
-    assert_int_equal(tensors, bt_tensors_count(file)); /* no case of the file is left out */
-    bt_tensors_close(file);
-}
+static void as_jax(void **state) { run_cases(BERTH_SOURCE_DIR "/tests/transforms/cases.safetensors", cases, CASES); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_jax)};

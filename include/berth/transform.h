@@ -36,7 +36,8 @@ extern "C" {
  *
  * Loops and branches (control.h) are batched as a whole. Where the test of a bt_while differs by element, the loop goes on
  * until the last element is done, and those that are done keep what they carry. Where the predicate of a bt_cond differs
- * by element, both branches run.
+ * by element, both branches run. What is computed of an element and not used has no part in gradients by batched inputs, even if
+ * its derivative is infinite or NaN; in those by what the batch shares, such a derivative is NaN.
  *
  * Random numbers are a function of their key: a shared key gives each element of the batch the same, a batched key its
  * own. */

@@ -78,8 +78,8 @@ typedef struct bt_cost {
      * its dearer branch. Operations of the program's own count as none. */
     double operations;
     int64_t bytes_read, bytes_written; /* by kernels, between memory and cores */
-    int64_t bytes_least;               /* the least possible: what is given read once, what is kept written once */
-    int64_t bytes_copied;              /* between devices */
+    int64_t bytes_least;  /* the least possible: what is read of what is given, once; what is kept, written once */
+    int64_t bytes_copied; /* between devices */
     int64_t memory_bytes; /* for results and temporaries at once, of all devices; bt_peak_call: with what is in use */
     int64_t kernels, copies; /* launches; copies between devices */
 } bt_cost;

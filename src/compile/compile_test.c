@@ -133,6 +133,13 @@ static void constants_are_made_where_they_are_needed(void **state) {
     assert_int_equal(kernels(BTI_OP_iota, 1), 1);
 }
 
+static void a_choice_between_equals_is_none(void **state) {
+    bti_node *x = leaf(0, SHAPE(8)), *stopped = OP(stop, 0, SHAPE(8), NO_ATTR, x);
+    PLAN(OP(neg, 0, SHAPE(8), NO_ATTR, OP(where, 0, SHAPE(8), NO_ATTR, leaf(0, SHAPE(8)), x, stopped)));
+    assert_int_equal(kernels(BTI_OP_where, 0), 0);
+    assert_int_equal(plan.steps.count, 1);
+}
+
 /* --- memory --------------------------------------------------------------------------------------------------------------- */
 
 static void storages_end_with_their_last_reader(void **state) {
@@ -230,6 +237,7 @@ int main(void) {
         TEST(repeated_axes_travel_once),
         TEST(a_part_travels_alone),
         TEST(constants_are_made_where_they_are_needed),
+        TEST(a_choice_between_equals_is_none),
         TEST(storages_end_with_their_last_reader),
         TEST(what_the_program_holds_is_kept),
         TEST(inputs_come_before_their_readers),

@@ -105,6 +105,10 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
         *simple = inputs[0];
         return true;
     }
+    if (op == BTI_OP_where && inputs[1] == inputs[2]) { /* they differ in their gradients alone */
+        *simple = inputs[1];
+        return true;
+    }
     if (input_count && rank == 0 && folds(op, input_count) &&
         fold(planner, node, op, device, dtype, inputs, input_count, simple))
         return true;

@@ -92,6 +92,35 @@ static void add_control_traffic(bti_traffic *traffic, const bti_control *control
     traffic->written += times * all.written;
 }
 
+/* reads[s]: what is read of storage s, each view of it once. */
+static void add_reads(const bti_plan *plan, int64_t *of_value, int64_t *reads) {
+    for (size_t s = 0; s < plan->steps.count; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        for (int i = 0; i < step->input_count; i++) {
+            int32_t value = plan->operands.items[step->first_operand + i];
+            int64_t bytes = bti_step_read_bytes(plan, step, i);
+            if (bytes > of_value[value]) of_value[value] = bytes;
+        }
+    }
+    for (size_t v = 0; v < plan->values.count; v++)
+        if (plan->values.items[v].storage >= 0) reads[plan->values.items[v].storage] += of_value[v];
+}
+
+/* Of what is given, what is read; of what is kept, all. Without host memory to count in: all of both. */
+static int64_t least_bytes(const bti_plan *plan) {
+    int64_t least = 0, *of_value = bti_calloc(plan->values.count + plan->storages.count + 1, sizeof *of_value);
+    int64_t *reads = of_value + plan->values.count;
+    if (of_value) add_reads(plan, of_value, reads);
+    for (size_t s = 0; s < plan->storages.count; s++) {
+        const bti_storage *storage = &plan->storages.items[s];
+        bool kept = storage->last_step == (int32_t)plan->steps.count;
+        if (storage->last_step < 0 || !(storage->given || kept)) continue;
+        least += storage->given && of_value && reads[s] < storage->bytes ? reads[s] : storage->bytes;
+    }
+    bti_free(of_value);
+    return least;
+}
+
 bti_traffic bti_plan_traffic(const bti_plan *plan) {
     bti_traffic traffic = {0};
     for (size_t s = 0; s < plan->steps.count; s++) {
@@ -102,13 +131,10 @@ bti_traffic bti_plan_traffic(const bti_plan *plan) {
             continue;
         }
         for (int i = 0; i < step->input_count; i++) traffic.read += bti_step_read_bytes(plan, step, i);
-        for (int o = 0; o < step->output_count; o++) traffic.written += stored_bytes(bti_plan_output(plan, step, o));
+        for (int o = 0; o < step->output_count && step->op != BTI_OP_callback; o++) /* of which nothing comes */
+            traffic.written += stored_bytes(bti_plan_output(plan, step, o));
     }
-    for (size_t s = 0; s < plan->storages.count; s++) {
-        const bti_storage *storage = &plan->storages.items[s];
-        bool kept = storage->last_step == (int32_t)plan->steps.count;
-        if (storage->last_step >= 0 && (storage->given || kept)) traffic.least += storage->bytes;
-    }
+    traffic.least = least_bytes(plan);
     return traffic;
 }
 

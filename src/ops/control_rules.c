@@ -27,6 +27,7 @@ typedef struct again {
     bt_array **leaves;                    /* by input: what stands for its image; NULL: it has none */
     piece pieces[BTI_MAX_REGIONS];
     array_list outside; /* what is given to the new operation */
+    bt_array *goes_on;  /* of a loop in a batch: which elements go on; NULL: all or none */
 } again;
 
 static bt_status begin_again(again *s, bti_application *a, bool keeps, int first, int carried) {
@@ -70,17 +71,34 @@ static bt_status add_given_leaves(again *s) {
     return BT_OK;
 }
 
+/* [B] -> [B, 1, ...] */
+static bt_array *as_column(bt_array *x, int rank) {
+    int64_t shape[BTI_MAX_RANK];
+    if (bti_array_error(x)) return x;
+    for (int i = 0; i < rank; i++) shape[i] = i ? 1 : bti_shape(x)[0];
+    return bti_reshape(x, rank, shape);
+}
+
+/* The same stack. No gradient passes to elements for which `counts` [B] is not `wanted`: what is computed of them is not used, and its derivative may be infinite, of which
+ * nothing would be NaN. */
+static bt_array *only_where(bt_array *counts, bool wanted, bt_array *stack) {
+    if (bti_array_error(stack) || !bti_node_is_float(bti_node_of(stack))) return stack;
+    bt_array *column = as_column(counts, bti_rank(stack)), *stopped = bt_stop_gradient(stack);
+    return bt_where(column, wanted ? stack : stopped, wanted ? stopped : stack);
+}
+
 /* What the ys, made of the region's inputs, become. */
 static bt_status transform_in(again *s, const bti_region *region, bt_array *const *ys, int count, bt_array **made) {
     bt_array **leaves = bti_alloc(2 * (size_t)(s->count + 1) * sizeof *leaves), **images = leaves + s->count + 1;
+    bt_status status = leaves ? BT_OK : bti_no_memory();
     int n = 0;
-    if (!leaves) return bti_no_memory();
-    for (int i = 0; i < s->count; i++) {
+    for (int i = 0; i < s->count && status == BT_OK; i++) {
         if (!s->leaves[i]) continue;
         leaves[n] = bti_array_on(region->inputs[i]);
-        images[n++] = s->leaves[i];
+        images[n] = s->goes_on ? only_where(s->goes_on, true, s->leaves[i]) : s->leaves[i];
+        status = bti_fail_with(bti_array_error(images[n++]));
     }
-    bt_status status = s->a->transform(s->a, ys, count, leaves, images, n, made);
+    if (status == BT_OK) status = s->a->transform(s->a, ys, count, leaves, images, n, made);
     bti_free(leaves);
     return status;
 }
@@ -268,14 +286,6 @@ void bti_batch_scan(bti_application *a) { transform_scan(a, false); }
 
 /* --- loops with a test ------------------------------------------------------------------------------------------------ */
 
-/* [B] -> [B, 1, ...] */
-static bt_array *as_column(bt_array *x, int rank) {
-    int64_t shape[BTI_MAX_RANK];
-    if (bti_array_error(x)) return x;
-    for (int i = 0; i < rank; i++) shape[i] = i ? 1 : bti_shape(x)[0];
-    return bti_reshape(x, rank, shape);
-}
-
 /* made: of what is carried; then of the test, which in a batch may differ by element: then all that is carried does, since some go on and others
  * stay what they are. */
 static bt_status transform_loop_step(again *s, bt_array *test, bt_array **made) {
@@ -284,9 +294,11 @@ static bt_status transform_loop_step(again *s, bt_array *test, bt_array **made) 
     bt_array **ys = bti_alloc((size_t)(s->carried + 1) * sizeof *ys);
     bt_status status = ys ? add_given_leaves(s) : bti_no_memory();
     for (int i = 0; i < s->carried && ys; i++) ys[i] = bti_array_on(body->outputs[i]);
-    if (ys) ys[s->carried] = test;
     while (status == BT_OK && !settled) {
-        status = transform_in(s, body, ys, s->carried + 1, made);
+        s->goes_on = NULL;
+        status = transform_in(s, body, &test, 1, &made[s->carried]);
+        s->goes_on = status == BT_OK ? made[s->carried] : NULL;
+        if (status == BT_OK) status = transform_in(s, body, ys, s->carried, made);
         if (status == BT_OK) status = settle_carry(s, made, &settled);
         for (int i = 0; i < s->carried && status == BT_OK && made[s->carried]; i++) {
             if (s->leaves[i]) continue;
@@ -383,14 +395,29 @@ static bt_status return_from_ways(again *s, bt_array **made[2], bool differs, in
     return BT_OK;
 }
 
-/* Where the elements of a batch go different ways, both are computed. */
-static bt_status both_ways(again *s, int count, bt_array **results) {
-    bt_array **of[2] = {results, results + count};
-    for (int way = 0; way < 2; way++)
-        BTI_TRY(bti_region_inline(s->pieces[way].region, false, s->outside.items + 1, of[way]));
-    for (int k = 0; k < count; k++)
-        results[k] = bti_where(as_column(s->a->image[0], bti_rank(of[0][k])), of[0][k], of[1][k]);
+/* What is given to a way that some elements of the batch go: the stacks behind the predicate, then captures. */
+static bt_status give_way(const again *s, int way, bt_array **given) {
+    for (size_t i = 1; i < s->outside.count; i++) {
+        bool stack = i <= (size_t)s->count && s->leaves[i - 1];
+        bt_array *x = s->outside.items[i];
+        given[i - 1] = stack ? only_where(s->a->image[0], way == 0, x) : x;
+        BTI_TRY(bti_fail_with(bti_array_error(given[i - 1])));
+    }
     return BT_OK;
+}
+
+/* Where the elements of a batch go different ways, both are computed. */
+static bt_status both_ways(const again *s, int count, bt_array **results) {
+    bt_array **of[2] = {results, results + count}, **given = bti_alloc(s->outside.count * sizeof *given);
+    bt_status status = given ? BT_OK : bti_no_memory();
+    for (int way = 0; way < 2 && status == BT_OK; way++) {
+        status = give_way(s, way, given);
+        if (status == BT_OK) status = bti_region_inline(s->pieces[way].region, false, given, of[way]);
+    }
+    for (int k = 0; k < count && status == BT_OK; k++)
+        results[k] = bt_where(as_column(s->a->image[0], bti_rank(of[0][k])), of[0][k], of[1][k]);
+    bti_free(given);
+    return status;
 }
 
 static bt_status branch_again(again *s, bt_array **made[2], bt_array **results, int *which, bool *image) {

@@ -27,6 +27,8 @@ typedef enum part { UNNEEDED, INSIDE, CAPTURED } part;
 
 typedef struct walk {
     const bti_cutting *of;
+    bool
+        captured; /* what is captured was found before, and is given: the rest is made inside, even if it is computed meanwhile */
     bti_numbers numbers;     /* of what is given, then of what was met */
     BTI_VEC(bti_node *) met; /* in recorded order, without what is given; borrowed */
     int walk;
@@ -34,17 +36,26 @@ typedef struct walk {
     part *parts;
 } walk;
 
+/* Whether a copy of the node computes what it does. What has been computed meanwhile is no exception: that would change the order in which gradients are added. */
+static bool can_be_made_again(const bti_node *node) {
+    if (node->op == BTI_OP_leaf || node->op == BTI_OP_value || node->op == BTI_OP_call) return false;
+    if (atomic_load(&node->state) == BTI_FAILED) return false;
+    if (!node->input_count) return bti_op_info((bti_op)node->op)->class == BTI_SOURCE; /* else it has forgotten */
+    return node->op != BTI_OP_result || can_be_made_again(node->inputs[0]);
+}
+
 /* Cheaper to make in each step than to be given, or made of nothing but constants of a body, which are nowhere else. What the user holds from before is given: a gradient
  * may be wanted of it. */
 static bool is_made_inside(const walk *w, const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
-    if (atomic_load(&node->state) != BTI_PENDING || node->op == BTI_OP_leaf || node->op == BTI_OP_value) return false;
     bool old = node->sequence <= w->of->since;
+    if (w->captured) return true;
+    if (old && (atomic_load(&node->handles) || atomic_load(&node->forget))) return false;
+    if (!can_be_made_again(node)) return false;
     if (!old && (w->of->whole || node->symbolic || node->op == BTI_OP_callback)) return true;
-    if (old && atomic_load(&node->handles)) return false;
-    bool scalar_cast = node->op == BTI_OP_cast && node->rank == 0 && node->input_count &&
-                       bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_SOURCE;
-    return class == BTI_SOURCE || (class == BTI_MOVEMENT && node->input_count) || scalar_cast;
+    bool scalar_cast =
+        node->op == BTI_OP_cast && node->rank == 0 && bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_SOURCE;
+    return class == BTI_SOURCE || class == BTI_MOVEMENT || scalar_cast;
 }
 
 static bool meet(walk *w, bti_node *node) {
@@ -95,8 +106,8 @@ static void find_parts(walk *w) {
     }
 }
 
-static bool walk_cutting(walk *w, const bti_cutting *cutting) {
-    *w = (walk){.of = cutting, .walk = bti_walk_begin()};
+static bool walk_cutting(walk *w, const bti_cutting *cutting, bool captured) {
+    *w = (walk){.of = cutting, .captured = captured, .walk = bti_walk_begin()};
     for (int i = 0; i < cutting->given_count; i++)
         if (!bti_number_put(&w->numbers, cutting->given[i], i)) return false;
     if (!meet_all(w)) return false;
@@ -123,7 +134,7 @@ static bool holds(const bti_node_vec *nodes, const bti_node *node) {
 
 bt_status bti_region_captures(const bti_cutting *cutting, bti_node_vec *captures) {
     walk w;
-    bool room = walk_cutting(&w, cutting);
+    bool room = walk_cutting(&w, cutting, false);
     for (size_t n = 0; n < w.met.count && room; n++) {
         if (w.parts[n] != CAPTURED || holds(captures, w.met.items[n])) continue;
         room = bti_vec_push(captures, w.met.items[n]);
@@ -214,7 +225,7 @@ static bt_status cut_walked(const walk *w, int device, bti_region **region) {
 bt_status bti_region_cut(const bti_cutting *cutting, int device, bti_region **region) {
     walk w;
     *region = NULL;
-    bt_status status = walk_cutting(&w, cutting) ? cut_walked(&w, device, region) : bti_no_memory();
+    bt_status status = walk_cutting(&w, cutting, true) ? cut_walked(&w, device, region) : bti_no_memory();
     end_walk(&w);
     return status;
 }

@@ -248,10 +248,52 @@ static void empty_batches_end(void **state) {
     }
 }
 
+/* --- what elements of a batch do not compute -------------------------------------------------------------------------------- */
+
+static bt_array *is_above_half(bt_array *const *carry, void *data) { return bt_lt(bt_num(0.5), carry[0]); }
+static void shrink(bt_array **carry, void *data) { carry[0] = bt_sqrt(bt_sub(carry[0], bt_num(0.3))); }
+static void shrink_once(bt_array *const *args, bt_array **results, void *data) {
+    results[0] = bt_sqrt(bt_sub(args[0], bt_num(0.3)));
+}
+static void leave(bt_array *const *args, bt_array **results, void *data) { results[0] = args[0]; }
+
+static bt_array *shrunk_by_loop(bt_array *x) {
+    OK(bt_while(is_above_half, shrink, NULL, 6, &x, 1));
+    return x;
+}
+static bt_array *shrunk_by_branch(bt_array *x) {
+    bt_array *y;
+    OK(bt_cond(bt_lt(bt_num(0.5), x), shrink_once, leave, NULL, &x, 1, &y, 1));
+    return y;
+}
+
+/* At 0.3 the derivative of what is not done there is infinite, at 0.1 it is NaN. */
+static void what_is_not_taken_gives_no_gradient(void **state) {
+    static bt_array *(*const ways[])(bt_array * x) = {shrunk_by_loop, shrunk_by_branch};
+    static const double starts[] = {2, 0.3, 0.1, 0.9};
+    for (int w = 0; w < 2; w++)
+        BT_SCOPE {
+            bt_array *in = bt_input(BT_F64, ), *y = ways[w](in), *g = bt_grad1(y, in), *each[4], *got[2];
+            bt_array *x = bt_from(starts, BT_F64, BT_SHAPE(4)), *ones = bt_ones_like(x), *tangent;
+            for (int i = 0; i < 4; i++) {
+                bt_array *one = bt_f64(starts[i]);
+                each[i] = bt_grad1(ways[w](one), one);
+            }
+            bt_array *wanted = bt_stack(each, 4, 0);
+            OK(bt_call(bt_vmap(bt_function_new(&in, 1, ((bt_array *[]){y, g}), 2, NULL, 0), NULL, NULL), &x, 1, got,
+                       2));
+            OK(bt_jvp(got, 1, &x, &ones, 1, &tangent));
+            expect_close(got[1], wanted, "a batch of gradients");
+            expect_close(bt_grad1(total(got[0]), x), wanted, "the gradient of a batch");
+            expect_close(tangent, wanted, "the tangent of a batch");
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tangents),           cmocka_unit_test(second_derivatives), cmocka_unit_test(batches),
-        cmocka_unit_test(batches_of_batches), cmocka_unit_test(empty_batches_end),
+        cmocka_unit_test(tangents),          cmocka_unit_test(second_derivatives),
+        cmocka_unit_test(batches),           cmocka_unit_test(batches_of_batches),
+        cmocka_unit_test(empty_batches_end), cmocka_unit_test(what_is_not_taken_gives_no_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

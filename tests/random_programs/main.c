@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "random_programs/program.h"
+#include "random_programs/loops.h"
 
 typedef enum share { ALL, EVEN, ODD } share;
 
@@ -64,6 +64,13 @@ static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check
                                    {"plans", "default_device=gpu:0,memory_fill=on", ODD, check_plans},
                                    {"one program by eight threads", "default_device=gpu:0", ODD, check_threads},
                                    {"faults", "default_device=gpu:0,strict=on", EVEN, check_faults}};
+/* With --loops: programs of loops and branches. */
+static const check loop_checks[] = {
+    {"loops beside what they stand for", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_loops},
+    {"loops on cards beside what they stand for", CARDS "kernels=blocks,memory_fill=on", ODD, check_loops},
+};
+static const check gpu_loop_checks[] = {
+    {"loops beside what they stand for", "default_device=gpu:0,memory_fill=on", ALL, check_loops}};
 
 enum { BATCH = 100 };
 #define LENGTH(table) (int)(sizeof(table) / sizeof *(table))
@@ -71,6 +78,7 @@ static const mode *modes = simulated_modes;
 static const check *checks = simulated_checks;
 static int mode_count = LENGTH(simulated_modes), check_count = LENGTH(simulated_checks);
 
+static void (*run_one)(uint64_t seed, const bool *skip, FILE *print, const char *perturb, outcomes *out) = run_program;
 static const char *perturbed; /* of the mode "blocks", to test the search */
 static double run_seconds;
 static bool seeds_are_chosen; /* by an option: each in all modes */
@@ -107,7 +115,7 @@ static bool runs_for(share runs, uint64_t seed) {
 
 static void run_in(int m, uint64_t seed, const bool *skip, FILE *print, outcomes *out) {
     bool perturb = perturbed && !strcmp(modes[m].name, "blocks");
-    run_program(seed, skip, print, perturb ? perturbed : NULL, out);
+    run_one(seed, skip, print, perturb ? perturbed : NULL, out);
 }
 
 static const char *compare(int m, const outcomes *oracle, const outcomes *fused, const outcomes *here) {
@@ -128,15 +136,29 @@ static const char *try_program(int m, uint64_t seed, const bool *skip) {
     return what;
 }
 
-/* Leaves out what can be left out; prints what remains. */
-static void shrink(int m, uint64_t seed) {
-    bool skip[MOST_INSTRUCTIONS] = {false};
+void cut_down(bool (*fails)(const bool *skip, void *data), void *data, bool *skip) {
     for (int round = 0; round < 2; round++)
         for (int i = MOST_INSTRUCTIONS - 1; i >= 0; i--) {
             if (skip[i]) continue;
             skip[i] = true;
-            if (!try_program(m, seed, skip)) skip[i] = false;
+            if (!fails(skip, data)) skip[i] = false;
         }
+}
+
+typedef struct failure {
+    int mode;
+    uint64_t seed;
+} failure;
+
+static bool still_fails(const bool *skip, void *data) {
+    const failure *f = data;
+    return try_program(f->mode, f->seed, skip) != NULL;
+}
+
+/* Prints what remains. */
+static void shrink(int m, uint64_t seed) {
+    bool skip[MOST_INSTRUCTIONS] = {false};
+    cut_down(still_fails, &(failure){m, seed}, skip);
     const char *what = try_program(m, seed, skip);
     printf("seed %llu, mode \"%s\" (BERTH_FLAGS=%s): %s. What still fails:\n", (unsigned long long)seed, modes[m].name,
            modes[m].flags, what ? what : "nothing when it runs alone");
@@ -233,46 +255,66 @@ static void write_summary(const char *path, uint64_t first, uint64_t last, int f
     fclose(file);
 }
 
+static unsigned long long usual_last(void) {
+    bool loops = run_one == run_loops;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return loops ? 12 : 40;
+#endif
+    if (getenv("BERTH_TEST_LONG")) return loops ? 2000 : 20000;
+    return loops ? 150 : 500;
+}
+
 /* Few of the first 500, other ones for each draw; or a part of all. */
 static void draw_seeds(unsigned long long *first, unsigned long long *last) {
     const char *draw = getenv("BERTH_TEST_DRAW");
-    bool all = getenv("BERTH_TEST_LONG");
+    bool all = getenv("BERTH_TEST_LONG"), loops = run_one == run_loops; /* those have more kernels */
     *first = all ? 1 : 1 + 2 * (draw ? strtoull(draw, NULL, 10) % 250 : 0);
-    *last = all ? 200 : *first + 1;
+    *last = all ? (loops ? 60 : 200) : *first + (loops ? 0 : 1);
     printf("seeds %llu to %llu\n", *first, *last);
 }
 
+static void choose_checks(void) {
+    bool loops = run_one == run_loops;
+    if (modes == gpu_modes) {
+        checks = loops ? gpu_loop_checks : gpu_checks;
+        check_count = loops ? LENGTH(gpu_loop_checks) : LENGTH(gpu_checks);
+    } else {
+        checks = loops ? loop_checks : simulated_checks;
+        check_count = loops ? LENGTH(loop_checks) : LENGTH(simulated_checks);
+    }
+}
+
 int main(int argc, char **argv) {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 's'}, {"print", required_argument, NULL, 'p'},
-        {"break", required_argument, NULL, 'b'}, {"summary", required_argument, NULL, 'f'},
-        {"gpus", no_argument, NULL, 'g'},        {0}};
-    unsigned long long first = 1, last = getenv("BERTH_TEST_LONG") ? 20000 : 500, print = 0;
+    static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
+                                            {"print", required_argument, NULL, 'p'},
+                                            {"break", required_argument, NULL, 'b'},
+                                            {"summary", required_argument, NULL, 'f'},
+                                            {"gpus", no_argument, NULL, 'g'},
+                                            {"loops", no_argument, NULL, 'l'},
+                                            {0}};
+    unsigned long long first = 1, last = 0, print = 0;
     const char *summary = NULL;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    last = 40;
-#endif
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p') print = strtoull(optarg, NULL, 10);
         if (option == 'b') perturbed = optarg;
         if (option == 'f') summary = optarg;
         if (option == 's') seeds_are_chosen = true;
-        if (option == 'g') {
-            modes = gpu_modes, mode_count = LENGTH(gpu_modes);
-            checks = gpu_checks, check_count = LENGTH(gpu_checks);
-        }
+        if (option == 'g') modes = gpu_modes, mode_count = LENGTH(gpu_modes);
+        if (option == 'l') run_one = run_loops;
         if (option == '?' || (option == 's' && sscanf(optarg, "%llu..%llu", &first, &last) != 2)) {
-            fprintf(stderr,
-                    "usage: random_programs [--gpus] [--seeds A..B] [--print SEED] [--break NAME] [--summary FILE]\n");
+            fprintf(stderr, "usage: random_programs [--loops] [--gpus] [--seeds A..B] [--print SEED] [--break NAME] "
+                            "[--summary FILE]\n");
             return 2;
         }
     }
+    choose_checks();
+    if (!last) last = usual_last();
     if (modes == gpu_modes && !seeds_are_chosen) draw_seeds(&first, &last);
     bt_set_log_sink(ignore, NULL);
     if (print) {
         outcomes out;
         begin_mode(0);
-        run_program(print, NULL, stdout, NULL, &out);
+        run_one(print, NULL, stdout, NULL, &out);
         free_outcomes(&out);
         return 0;
     }

@@ -1,23 +1,10 @@
+#include "random_programs/chance.h"
 #include "random_programs/program.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- chance ---------------------------------------------------------------------------------------------------------- */
-
-typedef struct chance {
-    uint64_t state;
-} chance;
-
-static uint64_t draw(chance *c) { /* splitmix64 */
-    uint64_t z = c->state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-static int below(chance *c, int n) { return (int)(draw(c) % (uint64_t)n); }
 
 /* --- values ---------------------------------------------------------------------------------------------------------- */
 

@@ -63,4 +63,7 @@ bt_array *move_in_memory(bt_array *leaf, int64_t offset);
 /* NULL, or in what way b differs from a (a static text): to the bit, or within what other engines may round differently. */
 const char *differ(const outcomes *a, const outcomes *b, bool to_the_bit);
 
+/* main.c: leaves out what can be left out: sets skip[i] as long as it still fails. */
+void cut_down(bool (*fails)(const bool *skip, void *data), void *data, bool *skip);
+
 #endif
