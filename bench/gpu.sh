@@ -189,7 +189,7 @@ test_on_device() {
     timeout -k 5 110 "$build/tests/$name" "$@" >"$work/test.$name$*" 2>&1 && echo "$name $* passed" || echo "$name $* FAILED: exit code $?"
 }
 
-# Those on any device in turn, several at once, and random programs in each of four processes.
+# Those on any device in turn, several at once, and random programs and loops in each of four processes.
 part_tests() {
     local first name
     [ -x "$build/tests/random_programs" ] || { echo "no tests in $build"; return 77; }
@@ -199,6 +199,7 @@ part_tests() {
     for first in 0 1 2 3; do
         first=$((first * 1000 + 10 * ${BERTH_TEST_DRAW:-0} + 1))
         echo "random_programs --gpus --seeds $first..$((first + programs - 1))"
+        echo "random_programs --loops --gpus --seeds $first..$((first + programs / 2))"
     done >"$work/tests.list"
     for name in $device_tests; do echo "${name}_test"; done >>"$work/tests.list"
     xargs -P "$jobs" -a "$work/tests.list" -I{} bash -c 'test_on_device {}' >"$work/tests.said"
