@@ -129,7 +129,7 @@ static bti_block *cut_front(bti_pool *pool, bti_block *block, size_t front) {
 }
 
 static bti_block *take_block_at(bti_pool *pool, size_t need, uint64_t at) {
-    bti_block *block = at && pool->caches ? bti_pool_find_at(pool, need, at) : NULL;
+    bti_block *block = at && pool->caches ? bti_pool_find_at(pool, class_of(need), need, at) : NULL;
     return block ? cut_front(pool, block, at - block->address) : NULL;
 }
 

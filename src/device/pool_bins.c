@@ -78,10 +78,10 @@ static bool fits(const bti_block *block, size_t need, uint64_t completed, bool a
     return block->capacity >= need && block->busy_until <= completed && (anywhere || may_cut(block, need));
 }
 
-bti_block *bti_pool_find_at(bti_pool *pool, size_t need, uint64_t at) {
+bti_block *bti_pool_find_at(bti_pool *pool, segment_class class, size_t need, uint64_t at) {
     bti_segment *segment = pool->segments;
     while (segment && at - segment->address >= segment->bytes) segment = segment->next;
-    if (!segment || segment->retired) return NULL;
+    if (!segment || segment->retired || (segment->class != class && segment->class != KEPT)) return NULL;
     bti_block *block = segment->first;
     for (int looked = 0; block && looked < WALK_MAX; block = block->next, looked++)
         if (at - block->address < block->capacity)

@@ -233,6 +233,11 @@ static void an_address_is_taken_again(void **state) {
     assert_true(take_at(pool, 1000, fifth)->address != fifth);             /* in use */
     assert_true(take_at(pool, 2000, third + 512)->address != third + 512); /* longer than what is free there */
     assert_true(take_at(pool, 1000, 256)->address != 256);                 /* nowhere */
+    bti_block *large = take(pool, 4 * MIB);
+    uint64_t first = large->address;
+    bti_pool_give(pool, large, 0);
+    assert_true(take_at(pool, 1000, first)->address != first); /* small ones keep to themselves */
+    assert_true(take_at(pool, 4 * MIB, first)->address == first);
     bti_pool_delete(pool);
 }
 
