@@ -84,9 +84,10 @@ bti_block *bti_pool_find_at(bti_pool *pool, segment_class class, size_t need, ui
     if (!segment || segment->retired || (segment->class != class && segment->class != KEPT)) return NULL;
     bti_block *block = segment->first;
     for (int looked = 0; block && looked < WALK_MAX; block = block->next, looked++)
-        if (at - block->address < block->capacity)
-            return !block->in_use && block->capacity - (at - block->address) >= need ? block : NULL;
-    return NULL;
+        if (at - block->address < block->capacity) break;
+    uint64_t front = block ? at - block->address : 0;
+    if (!block || block->in_use || front >= block->capacity || block->capacity - front < need) return NULL;
+    return front && segment->class != SMALL ? NULL : block;
 }
 
 bti_block *bti_pool_find(bti_pool *pool, segment_class class, size_t need, uint64_t completed, bool anywhere) {

@@ -374,8 +374,8 @@ static bool allocate_prepared(bti_prepared *of) {
     for (size_t t = 0; t < of->tasks.count; t++)
         if (is_recordable(of, &of->tasks.items[t])) {
             if (!of->turns) of->turns = bti_turns_new(&of->plan);
-            of->tasks.items[t].recordings =
-                bti_recordings_new(of->tasks.items[t].device, of->tasks.items[t].last - of->tasks.items[t].first);
+            bti_run_task_plan *task = &of->tasks.items[t];
+            task->recordings = bti_recordings_new(task->device, launches_of(&of->plan, task->first, task->last));
         }
     /* A device with a clock computes while it is launched, whoever launches; by the caller's thread, so that a timeline repeats. */
     bool launched = of->only_device >= 0 && bti_device_is_async(of->only_device) &&

@@ -10,7 +10,7 @@
  * are few. */
 #define LEAST_KEPT 4
 #define MOST_KEPT 64
-#define STEPS_KEPT 4096 /* in all recordings, if these are not the least */
+#define LAUNCHES_KEPT 4096 /* in all recordings, if these are not the least */
 
 static atomic_uint_fast64_t launched_count, recorded_count;
 
@@ -44,12 +44,12 @@ static void free_recording(bti_lru_entry *entry) {
     bti_free(r);
 }
 
-struct bti_recordings *bti_recordings_new(int device, size_t steps) {
+struct bti_recordings *bti_recordings_new(int device, int64_t launches) {
     struct bti_recordings *recordings = bti_calloc(1, sizeof *recordings);
     if (!recordings) return NULL;
     recordings->device = device;
-    size_t most = STEPS_KEPT / (steps ? steps : 1);
-    most = most < LEAST_KEPT ? LEAST_KEPT : most < MOST_KEPT ? most : MOST_KEPT;
+    int64_t fit = LAUNCHES_KEPT / (launches > 1 ? launches : 1);
+    size_t most = fit < LEAST_KEPT ? LEAST_KEPT : fit < MOST_KEPT ? (size_t)fit : MOST_KEPT;
     recordings->kept = (bti_lru){.equal = is_same_addresses, .free = free_recording, .most_count = most};
     return recordings;
 }

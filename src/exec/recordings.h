@@ -5,8 +5,9 @@
 
 #include "device/timings.h"
 
-struct bti_recordings *bti_recordings_new(int device, size_t steps); /* NULL when memory is short; steps: of a launch */
-void bti_recordings_free(struct bti_recordings *recordings);         /* NULL is fine */
+struct bti_recordings *
+bti_recordings_new(int device, int64_t launches); /* NULL when memory is short; launches: that are recorded together */
+void bti_recordings_free(struct bti_recordings *recordings); /* NULL is fine */
 /* What is recorded. `timed` launches the same, and what bti_timing_end notes is in `timings`, which it may add to. */
 typedef struct bti_recorded_launch {
     bt_status (*launch)(void *context);

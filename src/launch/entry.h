@@ -61,7 +61,7 @@ static inline bool bti_entry_is_of_boxes(bti_entry entry) { return entry >= BTI_
 
 /* "bti_run", "bti_run_wide"... */
 const char *bti_entry_name(bti_entry entry);
-/* Whether the kernel's text has the entry; and whether it does a box: alignment of bti_run_wide, bti_run_rows and bti_part_wide, the crossing axis of
+/* Whether the kernel has the entry; and whether it does a box: alignment of bti_run_wide, bti_run_rows and bti_part_wide, the crossing axis of
  * bti_run_tiled, the one chunk of columns of bti_run. Local memory is not looked at. */
 bool bti_entry_exists(const bti_kernel *kernel, bti_entry entry);
 bool bti_entry_fits(const bti_kernel *kernel, bti_entry entry, bti_target target, const bti_box *box);

@@ -126,7 +126,7 @@ static bt_status launch_entry(bti_gpu *gpu, kernel_variant *v, const choice *cho
     return launch_entry_of(gpu, v, entry, entry, box, more, threads, chosen->local_bytes);
 }
 
-/* Whether the text has the entry, and the entry does the box. */
+/* Whether the kernel has the entry, and the entry does the box. */
 static bool can_launch(const bti_gpu *gpu, const kernel_variant *v, bti_entry entry, const bti_box *box) {
     return bti_entry_is_written(&v->kernel, entry, gpu->target) && bti_entry_fits(&v->kernel, entry, gpu->target, box);
 }

@@ -139,16 +139,20 @@ static bt_status launch_by_library(bti_gpu *gpu, bti_gpu_work *work, const bti_w
     if (!driver->product) return BT_OK;
     bt_dtype dtype = driver->product_dtype ? driver->product_dtype(gpu->device, product) : product->inputs[0].dtype;
     bt_status status = BT_OK;
+    bool quiet = bti_errors_quiet(true); /* it goes on without that memory */
     for (int i = 0; i < 2 && status == BT_OK && dtype != product->inputs[0].dtype; i++) {
         status = round_input(gpu, work, BTI_GPU_INPUT + i, dtype, &product->inputs[i], &inputs[i]);
         rounded.inputs = inputs;
     }
+    bti_errors_quiet(quiet);
     if (status == BT_RESOURCE_EXHAUSTED) {
         bt_error_clear();
         rounded.inputs = product->inputs;
         status = BT_OK;
     }
-    return status == BT_OK ? driver->product(gpu->device, &rounded, done) : status;
+    if (status != BT_OK) return status;
+    BTI_TRY(driver->product(gpu->device, &rounded, done));
+    return *done || rounded.inputs == product->inputs ? BT_OK : driver->product(gpu->device, product, done);
 }
 
 static const bti_gpu_text_entry product_entry = {0, "bti_matmul", 1};

@@ -51,7 +51,7 @@ static inline bool bti_source_is_product(const bti_program_source *source) {
     return source->kernel && source->op == BTI_OP_matmul;
 }
 
-/* A text that a program lacks. Drivers write no texts and call nobody who does: a launch that lacks one does nothing, says which (text_wanted of
+/* A text that a program lacks. Drivers write no texts and call nobody who does: a launch that lacks one launches nothing that must not run twice, says which (text_lacked of
  * drivers/driver.h), and is repeated when exec/ has given it (text_give). */
 typedef struct bti_text_wanted {
     const bti_kernel *

@@ -39,7 +39,7 @@ static void stored_texts(void **state) {
     }
 }
 
-/* A map's second text, for several boxes, behind the words. */
+/* A map's text for several boxes, behind the words. */
 static void texts_of_boxes(void **state) {
     static bti_kernel kernel;
     bti_str words = {0}, whole = {0}, body = {0};

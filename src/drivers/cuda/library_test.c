@@ -156,9 +156,10 @@ static void shapes_are_asked_for_once(void **state) {
     close_one(d);
 }
 
+static bool repeated; /* the rows of the first matrix */
 static bt_dtype dtype_for(bt_dtype dtype, int64_t rows, int64_t inner, int64_t columns) {
-    bti_operand inputs[] = {{.dtype = dtype, .rank = 2, .shape = {rows, inner}},
-                            {.dtype = dtype, .rank = 2, .shape = {inner, columns}}};
+    bti_operand inputs[] = {{.dtype = dtype, .rank = 2, .shape = {rows, inner}, .stride = {repeated ? 0 : inner, 1}},
+                            {.dtype = dtype, .rank = 2, .shape = {inner, columns}, .stride = {columns, 1}}};
     bti_work work = {.op = BTI_OP_matmul,
                      .input_count = 2,
                      .inputs = inputs,
@@ -177,6 +178,9 @@ static void large_products_take_rounded_inputs(void **state) {
     assert_int_equal(dtype_for(BT_F32, 1600, 256, 1600), BT_BF16);
     assert_int_equal(dtype_for(BT_F32, 1000, 256, 8000), BT_BF16);
     assert_int_equal(dtype_for(BT_F32, 1600, 255, 1600), BT_F32);
+    repeated = true;
+    assert_int_equal(dtype_for(BT_F32, 1600, 256, 1600), BT_F32);
+    repeated = false;
     assert_int_equal(dtype_for(BT_F32, 800, 4096, 80000), BT_F32);
     assert_int_equal(dtype_for(BT_F16, 1600, 256, 1600), BT_F16);
     assert_int_equal(dtype_for(BT_F64, 1600, 256, 1600), BT_F64);

@@ -261,6 +261,9 @@ bt_dtype bti_cuda_product_dtype(void *opened, const bti_work *work) {
     const bti_operand *left = &work->inputs[0], *out = &work->output;
     if (left->dtype != BT_F32 || bti_flag_choice(BTI_FLAG_matmul_precision) != BF16 || !bti_cuda_has(BTI_CUDA_CUBLASLT))
         return left->dtype;
+    for (int i = 0; i < 2; i++) /* what is repeated within a matrix the library does not take */
+        for (int axis = out->rank - 2; axis < out->rank; axis++)
+            if (!work->inputs[i].stride[axis] && work->inputs[i].shape[axis] > 1) return BT_F32;
     double rows = (double)out->shape[out->rank - 2], columns = (double)out->shape[out->rank - 1];
     bool many = rows * columns >= MANY * (rows + columns) && left->shape[left->rank - 1] >= LEAST_INNER;
     return many ? BT_BF16 : BT_F32;
