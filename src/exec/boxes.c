@@ -2,13 +2,11 @@
 
 #include "ir/halves.h"
 
-static uint64_t address_of(const bti_run *run, const bti_value *value) {
+uint64_t bti_run_address(const bti_run *run, const bti_value *value) {
     if (value->storage < 0) return (uint64_t)value->layout.offset;
     uint64_t address = run ? run->addresses[value->storage] : 0;
     return value->layout.offset ? address + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype) : address;
 }
-
-uint64_t bti_run_address(const bti_run *run, const bti_value *value) { return address_of(run, value); }
 
 void bti_run_box(const bti_plan *plan, const bti_run *run, const bti_step *step, int number, bti_box *box) {
     const bti_kernel *kernel = plan->kernels.items[step->kernel];
@@ -20,7 +18,7 @@ void bti_run_box(const bti_plan *plan, const bti_run *run, const bti_step *step,
     int inputs = kernel->input_count, operands = bti_kernel_operands(kernel);
     for (int o = 0; o < operands; o++) { /* bti_step_operand, without its divisions */
         int place = o < inputs ? number * inputs + o : step->input_count + number * kernel->output_count + o - inputs;
-        box->address[o] = address_of(run, bti_plan_operand(plan, step, place));
+        box->address[o] = bti_run_address(run, bti_plan_operand(plan, step, place));
         for (int axis = 0; axis < axes; axis++) box->stride[o][axis] = *next++;
     }
     if (step->halved) bti_halves_box(kernel, step->halved - 1, box);

@@ -183,17 +183,15 @@ static bt_status find_tiled(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box 
     return find_variant(kernel, &exchanged, axis, v);
 }
 
-/* *box becomes that of the variant. */
-static bt_status choose_for_map(bti_gpu *gpu, bti_gpu_kernel *kernel, bti_box *box, kernel_variant **v,
-                                choice *chosen) {
-    bti_box exchanged_box;
+static bt_status choose_for_map(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box **box, bti_box *exchanged,
+                                kernel_variant **v, choice *chosen) {
     *v = &kernel->own;
     *chosen = (choice){.entry = BTI_ENTRY_WIDE};
-    if (bti_entry_fits(&kernel->own.kernel, BTI_ENTRY_WIDE, gpu->target, box)) return BT_OK;
-    BTI_TRY(find_tiled(gpu, kernel, box, v, &exchanged_box));
+    if (bti_entry_fits(&kernel->own.kernel, BTI_ENTRY_WIDE, gpu->target, *box)) return BT_OK;
+    BTI_TRY(find_tiled(gpu, kernel, *box, v, exchanged));
     chosen->entry = *v ? BTI_ENTRY_TILED : BTI_ENTRY_RUN;
     if (*v)
-        *box = exchanged_box;
+        *box = exchanged;
     else
         *v = &kernel->own;
     return BT_OK;
@@ -256,29 +254,30 @@ static choice choose_for_reduction(const bti_gpu *gpu, const kernel_variant *v, 
 
 /* --- one box ------------------------------------------------------------------------------------------------------- */
 
-static bt_status choose(bti_gpu *gpu, bti_gpu_kernel *kernel, bti_box *box, kernel_variant **v, choice *chosen) {
-    if (!kernel->own.kernel.reduced) return choose_for_map(gpu, kernel, box, v, chosen);
+/* *box becomes that of the variant, which may be *exchanged. */
+static bt_status choose(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box **box, bti_box *exchanged,
+                        kernel_variant **v, choice *chosen) {
+    if (!kernel->own.kernel.reduced) return choose_for_map(gpu, kernel, box, exchanged, v, chosen);
     *v = &kernel->own;
-    *chosen = choose_for_reduction(gpu, *v, box);
+    *chosen = choose_for_reduction(gpu, *v, *box);
     return BT_OK;
 }
 
 bt_status bti_gpu_kernel_find_text(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
     kernel_variant *v;
     choice chosen;
-    bti_box of_variant = *box;
-    BTI_TRY(choose(gpu, kernel, &of_variant, &v, &chosen));
+    bti_box exchanged;
+    BTI_TRY(choose(gpu, kernel, &box, &exchanged, &v, &chosen));
     return find_module(gpu, v, chosen.entry);
 }
 
 bt_status bti_gpu_kernel_launch(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box) {
     kernel_variant *v;
     choice chosen;
-    bti_box of_variant = *box;
-    BTI_TRY(choose(gpu, kernel, &of_variant, &v, &chosen));
+    bti_box exchanged;
+    BTI_TRY(choose(gpu, kernel, &box, &exchanged, &v, &chosen));
     BTI_TRY(find_module(gpu, v, chosen.entry));
-    return is_of_parts(chosen.entry) ? launch_in_parts(gpu, v, &chosen, &of_variant)
-                                     : launch_entry(gpu, v, &chosen, &of_variant, 0);
+    return is_of_parts(chosen.entry) ? launch_in_parts(gpu, v, &chosen, box) : launch_entry(gpu, v, &chosen, box, 0);
 }
 
 /* --- several boxes -------------------------------------------------------------------------------------------------- */
@@ -378,9 +377,9 @@ bt_status bti_gpu_kernel_launch_boxes(bti_gpu *gpu, bti_gpu_kernel *kernel, cons
 bool bti_gpu_kernel_lacks_text(bti_gpu *gpu, bti_gpu_kernel *kernel, const bti_box *box, int count, bti_entry *entry) {
     kernel_variant *v = &kernel->own;
     choice chosen = {.entry = BTI_ENTRY_BOXES};
-    bti_box of_variant = *box;
+    bti_box exchanged;
     bool together = count > 1 && bti_entry_boxes(&v->kernel);
-    if (!together && choose(gpu, kernel, &of_variant, &v, &chosen) != BT_OK) return false; /* the launch says so */
+    if (!together && choose(gpu, kernel, &box, &exchanged, &v, &chosen) != BT_OK) return false; /* the launch says so */
     *entry = chosen.entry;
     return v == &kernel->own && !v->modules[*entry].handle;
 }

@@ -116,7 +116,10 @@ static bt_status make_room(bti_gpu *gpu, int slot, bt_dtype dtype, bti_operand *
         if (!from->stride[axis]) from->shape[axis] = 1;
         step *= from->shape[axis];
     }
-    return bti_gpu_scratch(gpu, slot, (size_t)step * bt_dtype_size(dtype), &room->address);
+    bool quiet = bti_errors_quiet(true); /* launches go on without that memory */
+    bt_status status = bti_gpu_scratch(gpu, slot, (size_t)step * bt_dtype_size(dtype), &room->address);
+    bti_errors_quiet(quiet);
+    return status;
 }
 
 static bt_status round_input(bti_gpu *gpu, bti_gpu_work *work, int slot, bt_dtype dtype, const bti_operand *input,
@@ -139,12 +142,10 @@ static bt_status launch_by_library(bti_gpu *gpu, bti_gpu_work *work, const bti_w
     if (!driver->product) return BT_OK;
     bt_dtype dtype = driver->product_dtype ? driver->product_dtype(gpu->device, product) : product->inputs[0].dtype;
     bt_status status = BT_OK;
-    bool quiet = bti_errors_quiet(true); /* it goes on without that memory */
     for (int i = 0; i < 2 && status == BT_OK && dtype != product->inputs[0].dtype; i++) {
         status = round_input(gpu, work, BTI_GPU_INPUT + i, dtype, &product->inputs[i], &inputs[i]);
         rounded.inputs = inputs;
     }
-    bti_errors_quiet(quiet);
     if (status == BT_RESOURCE_EXHAUSTED) {
         bt_error_clear();
         rounded.inputs = product->inputs;

@@ -142,11 +142,10 @@ static bt_status download_directly(bti_cuda_device *device, void *host, uint64_t
     return BT_OK;
 }
 
-static bt_status start_download(bti_cuda_device *device, uint64_t address, size_t bytes, size_t i) {
-    bti_cuda_lane *down = &device->down;
-    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, down->staging[i], address, bytes, down->stream);
-    BTI_CUDA_TRY(device, cuEventRecord, down->done[i], down->stream);
-    down->busy[i] = true;
+/* Into pinned memory; `done` is recorded behind it. */
+static bt_status start_download(bti_cuda_device *device, void *host, uint64_t address, size_t bytes, CUevent done) {
+    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, host, address, bytes, device->down.stream);
+    BTI_CUDA_TRY(device, cuEventRecord, done, device->down.stream);
     return BT_OK;
 }
 
@@ -163,7 +162,9 @@ static bt_status download_staged(bti_cuda_device *device, char *host, uint64_t a
             size_t at = begun * BTI_CUDA_STAGING;
             BTI_TRY(alloc_staging(device, down, begun % down->count));
             if (begun == n + down->count) break; /* no memory for one more buffer */
-            BTI_TRY(start_download(device, address + at, part_at(at, bytes), begun % down->count));
+            size_t i = begun % down->count;
+            BTI_TRY(start_download(device, down->staging[i], address + at, part_at(at, bytes), down->done[i]));
+            down->busy[i] = true;
         }
         size_t at = n * BTI_CUDA_STAGING;
         BTI_TRY(wait_for_staging(device, down, n % down->count));
@@ -182,18 +183,11 @@ bt_status bti_cuda_download(void *opened, void *host, uint64_t address, size_t b
     return bti_cuda_leave(status);
 }
 
-static bt_status start_download_pinned(bti_cuda_device *device, void *host, uint64_t address, size_t bytes) {
-    bti_cuda_lane *down = &device->down;
-    BTI_CUDA_TRY(device, cuMemcpyDtoHAsync, host, address, bytes, down->stream);
-    BTI_CUDA_TRY(device, cuEventRecord, down->after, down->stream);
-    return BT_OK;
-}
-
 bt_status bti_cuda_download_pinned(void *opened, void *host, uint64_t address, size_t bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
     bti_lock_take(&device->down.lock);
-    bt_status status = start_download_pinned(device, host, address, bytes);
+    bt_status status = start_download(device, host, address, bytes, device->down.after);
     bti_lock_give(&device->down.lock);
     if (status == BT_OK)
         status = bti_cuda_check(device, "cuEventSynchronize", bti_cu.cuEventSynchronize(device->down.after));
