@@ -66,7 +66,7 @@ static bool add_tuple(writer *w, const bti_tuple *tuple) {
     if (!bti_vec_reserve(&w->words, 1 + (size_t)tuple->result_count * words_of_type)) return false;
     add_word(w, (uint64_t)tuple->result_count | (uint64_t)atomic_load(&tuple->alive) << 32);
     for (int i = 0; i < tuple->result_count; i++) {
-        const bti_type *type = &tuple->types[i];
+        const bti_type *type = bti_tuple_type(tuple, i);
         add_word(w, (uint64_t)type->dtype | (uint64_t)type->rank << 8);
         add_numbers(w, type->shape, type->rank);
     }

@@ -87,7 +87,7 @@ static bti_node *new_tuple(bti_op op, bt_array *const *inputs, int count, const 
 }
 
 bt_array *bti_result_of(bti_node *tuple, int index) {
-    const bti_type *type = &tuple->tuple->types[index];
+    const bti_type *type = bti_tuple_type(tuple->tuple, index);
     bti_attr which = {.result = {index}};
     bti_node *node = bti_node_new(BTI_OP_result, type->dtype, type->rank, type->shape, 1, &tuple, &which);
     if (!node) return bti_array_new(NULL);

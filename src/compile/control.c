@@ -19,7 +19,7 @@ static int64_t lay_out_scratch(bti_control *control, const bti_node *node) {
     if (node->op == BTI_OP_while) bytes += 256;
     for (int i = 0; i < control->carried; i++) {
         control->carry_offset[i] = bytes;
-        const bti_type *type = &node->tuple->types[i];
+        const bti_type *type = bti_tuple_type(node->tuple, i);
         int64_t size = (int64_t)bt_dtype_size(type->dtype);
         for (int d = 0; d < type->rank; d++) size *= type->shape[d];
         bytes += rounded(size);
@@ -69,7 +69,7 @@ void bti_plan_control(bti_planner *planner, bti_node *node) {
         inputs[i] = bti_add_dense(planner, node->inputs[i], bti_value_on(planner, node->inputs[i], node->device));
     int32_t *outputs = inputs + node->input_count;
     for (int i = 0; i < count && !planner->failed; i++) {
-        const bti_type *type = &node->tuple->types[i];
+        const bti_type *type = bti_tuple_type(node->tuple, i);
         bool rows = node->op == BTI_OP_scan && i >= node->attr->scan.carried;
         if (rows && !bti_use_of(planner, node)->read[i])
             outputs[i] = bti_add_nothing(planner, node);

@@ -5,7 +5,7 @@
 static bool makes(const bti_planner *planner, const bti_step *step, const bti_tuple *tuple) {
     for (int i = 0; i < tuple->result_count; i++) {
         const bti_value *output = bti_plan_output(planner->plan, step, i);
-        const bti_type *type = &tuple->types[i];
+        const bti_type *type = bti_tuple_type(tuple, i);
         if (output->dtype != type->dtype || !bti_shape_equal(output->rank, output->shape, type->rank, type->shape))
             return false;
     }
@@ -26,9 +26,10 @@ static int32_t add_custom(bti_planner *planner, bti_node *node, int32_t *inputs,
         inputs[i] = bti_add_dense(planner, node, bti_value_on(planner, node->inputs[i], node->device));
     int32_t equal = planner->failed ? -1 : bti_find_kernel(planner, &step, inputs, NULL, &known.hash);
     if (equal >= 0 && makes(planner, &planner->plan->steps.items[equal], tuple)) return equal;
-    for (int i = 0; i < tuple->result_count && !planner->failed; i++)
-        outputs[i] = bti_add_value(planner, node, node->device, -1, tuple->types[i].dtype, tuple->types[i].rank,
-                                   tuple->types[i].shape, NULL);
+    for (int i = 0; i < tuple->result_count && !planner->failed; i++) {
+        const bti_type *type = bti_tuple_type(tuple, i);
+        outputs[i] = bti_add_value(planner, node, node->device, -1, type->dtype, type->rank, type->shape, NULL);
+    }
     known.step = known.value = (int32_t)planner->plan->steps.count;
     if (planner->failed) return 0;
     bti_remember_value(planner, known);

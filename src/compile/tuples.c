@@ -35,7 +35,7 @@ static bool place_parts(bti_planner *planner, const bti_node *node, int32_t *inp
 
 static void add_collective(bti_planner *planner, const bti_node *node, const int32_t *inputs, int32_t *outputs) {
     for (int i = 0; i < node->input_count && !planner->failed; i++) {
-        const bti_type *type = &node->tuple->types[i];
+        const bti_type *type = bti_tuple_type(node->tuple, i);
         outputs[i] =
             bti_add_value(planner, node, node->inputs[i]->device, -1, type->dtype, type->rank, type->shape, NULL);
     }

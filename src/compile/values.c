@@ -142,7 +142,7 @@ int32_t bti_value_of_result(bti_planner *planner, const bti_node *tuple, int ind
     if (planner->failed) return 0;
     int32_t number = bti_planned(planner, tuple);
     const bti_step *step = &planner->plan->steps.items[number];
-    const bti_type *type = &tuple->tuple->types[index];
+    const bti_type *type = bti_tuple_type(tuple->tuple, index);
     size_t operand = (size_t)(step->first_operand + step->input_count + index);
     int32_t value = planner->plan->operands.items[operand];
     const bti_value *known = bti_plan_value(planner, value);

@@ -138,7 +138,7 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
         name_dtype(&source, bti_plan_operand(&of->plan, step, i));
     const bti_tuple *tuple = step->node->op == step->op ? step->node->tuple : NULL;
     if (tuple) /* whether or not somebody reads its first result */
-        source.dtypes[source.dtype_count++] = tuple->types[0].dtype;
+        source.dtypes[source.dtype_count++] = bti_tuple_type(tuple, 0)->dtype;
     else
         name_dtype(&source, bti_plan_output(&of->plan, step, 0));
     return bti_texts_want(wants,

@@ -56,7 +56,7 @@ typedef struct bti_region bti_region;
 typedef struct bti_tuple {
     atomic_int result_count;
     int region_count;
-    bti_type *_Atomic types; /* by result */
+    bti_type *_Atomic types; /* by result; read by bti_tuple_type */
     bti_region *_Atomic regions[BTI_MAX_REGIONS];
     struct bti_tuple_before *before; /* types and region that it had with fewer results; others may still read them */
     bti_buffer **buffers;            /* by result, dense, when DONE: others than were asked for may be wanted later */
@@ -173,6 +173,10 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
                              int result_count, const bti_type *types, int region_count, bti_region *const *regions);
 /* Gives a tuple the types and the region of one that has more results behind its own. Only by the claimer, and if it is in no region. */
 bool bti_node_extend(bti_node *tuple, int result_count, const bti_type *types, bti_region *region);
+/* What a result is. (GCC 12 reads `tuple->types[i]` without atomicity.) Lives as long as the tuple. */
+static inline const bti_type *bti_tuple_type(const bti_tuple *tuple, int result) {
+    return atomic_load(&tuple->types) + result;
+}
 static inline bti_type bti_type_of(const bti_node *node) {
     bti_type type = {.dtype = (bt_dtype)node->dtype, .rank = node->rank};
     for (int i = 0; i < node->rank; i++) type.shape[i] = node->shape[i];

@@ -54,7 +54,7 @@ static bool carries_fit(const bti_region *region, int count, bti_str *why) {
 static bool ways_fit(const bti_tuple *tuple, bti_str *why) {
     for (int i = 0; i < tuple->result_count; i++) {
         const bti_node *yes = tuple->regions[0]->outputs[i], *no = tuple->regions[1]->outputs[i];
-        const bti_type *type = &tuple->types[i];
+        const bti_type *type = bti_tuple_type(tuple, i);
         bool fits = bti_shapes_may_equal(yes->rank, yes->shape, type->rank, type->shape) &&
                     bti_shapes_may_equal(no->rank, no->shape, type->rank, type->shape);
         if (!fits) return refuse(why, "in one of the branches result", i, no->rank, no->shape, yes);
@@ -98,8 +98,10 @@ static bool region_is_unknown(const bti_region *region);
 
 static bool node_is_unknown(const bti_node *node) {
     bool unknown = is_unknown(node->rank, node->shape) || bti_attr_is_unknown((bti_op)node->op, node->attr);
-    for (int i = 0; node->tuple && i < node->tuple->result_count && !unknown; i++)
-        unknown = is_unknown(node->tuple->types[i].rank, node->tuple->types[i].shape);
+    for (int i = 0; node->tuple && i < node->tuple->result_count && !unknown; i++) {
+        const bti_type *type = bti_tuple_type(node->tuple, i);
+        unknown = is_unknown(type->rank, type->shape);
+    }
     for (int r = 0; node->tuple && r < node->tuple->region_count && !unknown; r++)
         unknown = region_is_unknown(node->tuple->regions[r]);
     return unknown;
@@ -226,7 +228,7 @@ static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, cons
     bti_type *types = bti_alloc((size_t)tuple->result_count * sizeof *types);
     bt_status status = types ? BT_OK : bti_no_memory();
     for (int i = 0; i < tuple->result_count && status == BT_OK; i++) {
-        types[i] = tuple->types[i];
+        types[i] = *bti_tuple_type(tuple, i);
         if (how.binding && !bind_type(how.binding, &types[i])) status = BT_INVALID_ARGUMENT;
     }
     for (int r = 0; r < tuple->region_count && status == BT_OK; r++)

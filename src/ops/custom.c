@@ -33,7 +33,7 @@ static bool custom_fits(bti_host_function *function, const bti_node *node) {
     bt_elements outputs[BT_MAX_CUSTOM_RESULTS];
     bool fits = ask_shape(of, node->inputs, node->input_count, node->attr, outputs) == BT_OK;
     for (int o = 0; o < of->given.results && fits; o++) {
-        const bti_type *type = &node->tuple->types[o];
+        const bti_type *type = bti_tuple_type(node->tuple, o);
         fits = outputs[o].dtype == type->dtype &&
                bti_shapes_may_equal(outputs[o].shape.rank, outputs[o].shape.size, type->rank, type->shape);
     }

@@ -57,7 +57,7 @@ void bti_tangent_custom(bti_application *a) {
     for (int o = 0; o < a->results && of->given.tangent; o++) outputs[o] = bti_known_result(a->node, a->known, o);
     if (of->given.tangent) of->given.tangent(a->x, a->count, outputs, a->image, a->made, &args);
     for (int o = 0; o < a->results; o++) {
-        const bti_type *type = &a->node->tuple->types[o];
+        const bti_type *type = bti_tuple_type(a->node->tuple, o);
         if (!a->known[o] || !bti_dtype_is_float(type->dtype))
             a->made[o] = NULL;
         else if (!of->given.tangent)
@@ -120,7 +120,7 @@ static bti_type stacked(const bti_type *type, int64_t size) {
 
 static bt_array *checked_stack(const bti_application *a, int result) {
     const operation *of = bti_custom_of(a->node);
-    const bti_type *type = &a->node->tuple->types[result];
+    const bti_type *type = bti_tuple_type(a->node->tuple, result);
     bti_type stack = stacked(type, a->size);
     if (type->rank == BTI_MAX_RANK)
         return bti_poisonf(BT_INVALID_ARGUMENT,
