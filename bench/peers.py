@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "libraries"))
 from report import print_table, write_results  # noqa: E402
-from sides import Berth, Failure, Worker, build_berth, folder_of_peers, install, refuse_unknown  # noqa: E402
+from sides import Before, Berth, Failure, Worker, build_berth, folder_of_peers, install, refuse_unknown  # noqa: E402
 
 ROWS = ("elementwise elementwise_compiled linspace random100m random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small "
         "softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather dependent_adds matmul_vmap softmax_vmap gather_vmap "
@@ -39,6 +39,8 @@ def parse():
                         "or a GPU, else on the CPU (%(default)s)")
     parser.add_argument("--shrink", type=int, default=1, help="makes large rows smaller, as in berth bench")
     parser.add_argument("--berth", metavar="COMMAND", type=Path, help="the command; else it is built")
+    parser.add_argument("--against", metavar="COMMAND", type=Path, help="the command of another build, which is one more peer: berth_before; "
+                        "alone, unless --libraries names others")
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS", help="no row is begun later")
     parser.add_argument("--libraries", help="jax,torch,tensorflow,numpy; on devices jax,torch,cublas")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores for each side (%(default)s)")
@@ -47,7 +49,7 @@ def parse():
     chosen = parser.parse_args()
     chosen.peer_device = "cuda" if re.match(r"(?i)cuda|gpu", chosen.device) else "cpu"
     on_device = chosen.device != "cpu"
-    chosen.libraries = chosen.libraries or ("jax,torch,cublas" if chosen.peer_device == "cuda" else "jax,torch" if on_device else
+    chosen.libraries = chosen.libraries or ("" if chosen.against else "jax,torch,cublas" if chosen.peer_device == "cuda" else "jax,torch" if on_device else
                                             "jax,torch,tensorflow,numpy")
     refuse_unknown(parser, chosen.rows, ROWS + DEVICE_ROWS)
     chosen.rows = chosen.rows or (ROWS + DEVICE_ROWS if on_device else ROWS)
@@ -70,7 +72,7 @@ def compare(row, berth, peers, folder):
             problems.append(str(failure))
             continue
         able.append((name, worker))
-        if not answer["worst"] <= answer["allowed"]:
+        if "worst" in answer and not answer["worst"] <= answer["allowed"]:
             problems.append(f"{row}: the result of {name} differs by {answer['worst']:.3g}, more than {answer['allowed']:.3g}")
     file.unlink()
     return able, problems
@@ -120,7 +122,7 @@ def measure(row, berth, workers, folder, chosen):
 def start_workers(chosen, folder):
     """The libraries' processes, and what is wrong with those that cannot be started."""
     workers, problems, cores = [], [], sorted(os.sched_getaffinity(0))[:chosen.threads]
-    for library in chosen.libraries.split(","):
+    for library in filter(None, chosen.libraries.split(",")):
         try:
             python = install(library, folder, chosen.peer_device)
             if set(chosen.rows) != {"random100m_mixed"}:
@@ -129,6 +131,8 @@ def start_workers(chosen, folder):
                 workers.append(Worker(library, python, chosen, two_devices=True))
         except Failure as failure:
             problems.append(str(failure))
+    if chosen.against:
+        workers.append(Before(chosen))
     os.sched_setaffinity(0, cores)
     started = []
     for worker in workers:

@@ -155,20 +155,36 @@ class Side:
 
 
 class Berth(Side):
-    def __init__(self, command, chosen):
+    def __init__(self, command, chosen, name="berth"):
         flags = [os.environ.get("BERTH_FLAGS"), f"threads={chosen.threads}"]
         target = ["--shrink", str(chosen.shrink), *([] if chosen.device == "cpu" else ["--device", chosen.device])]
-        super().__init__("berth", [command, "bench", "--interactive", *target], {"BERTH_FLAGS": ",".join(filter(None, flags))})
+        super().__init__(name, [command, "bench", "--interactive", *target], {"BERTH_FLAGS": ",".join(filter(None, flags))})
 
     def run(self, row, repetition, file=None):
         answer = self.ask(f"{row} {repetition} {file or ''}")
         if "error" in answer:
-            raise Failure(f"{row}: berth: {answer['error']}")
+            raise Failure(f"{row}: {self.name}: {answer['error']}")
         return answer
 
     def copy_rate(self):
         """Bytes per second, read and written, of a copy within the device's memory."""
         return self.ask("copy")["bytes_per_s"]
+
+
+class Before:
+    """Another build of berth as a peer, for what a change costs. Its results are not compared."""
+
+    def __init__(self, chosen):
+        self.chosen, self.peers = chosen, {"berth_before": chosen.rows}
+        self.versions = {"berth_before": subprocess.run([chosen.against, "--version"], stdout=subprocess.PIPE, text=True).stdout.strip()}
+
+    def start(self):
+        self.berth = Berth(self.chosen.against, self.chosen, "berth_before")
+
+    def run(self, row, _, repetition, __=None):
+        if not self.berth.alive():
+            self.start()
+        return self.berth.run(row, repetition)
 
 
 class Worker(Side):
