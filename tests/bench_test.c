@@ -141,6 +141,8 @@ static void help_names_every_row(void **state) {
                                        "scatter_add_one",
                                        "scatter_axis",
                                        "take_gradient",
+                                       "layer_norm_gradient",
+                                       "softmax_gradient",
                                        "matmul_vmap",
                                        "softmax_vmap",
                                        "gather_vmap",

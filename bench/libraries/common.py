@@ -66,6 +66,8 @@ INPUTS = {
     "dependent_adds": lambda: [floats(1, -1, 1, 4), floats(2, -1, 1, 4)],
     "compile": lambda: [floats(1, 0.5, 1.5, 1 << 18)],
 }
+INPUTS |= {"layer_norm_gradient": lambda: [*INPUTS["layer_norm"](), floats(4, -1, 1, 8192, 1024)],
+           "softmax_gradient": lambda: [*INPUTS["softmax"](), floats(2, -1, 1, 8192, 1024)]}
 INPUTS |= {f"{row}_vmap": INPUTS[of] for row, of in (("matmul", "matmul1024"), ("softmax", "softmax"), ("gather", "gather"))}
 INPUTS |= {row: lambda: [floats(1, -0.2, 0.2, 64, 128), floats(2, -0.2, 0.2, 128, 10), floats(3, -1, 1, 256, 64)]
            for row in ("example_gradients", "example_gradients_by_hand", "hvp")}
@@ -189,7 +191,7 @@ def startup(source):
 # ---- comparing
 
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
-              "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "step_large": 5e-5,
+              "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
               "gru_step": 1e-3, "scan_steps": 1e-4}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}

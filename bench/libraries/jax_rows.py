@@ -28,6 +28,17 @@ def compiled(row, function):
     return lambda: plain(row, jax.jit(function), jnp.asarray)
 
 
+def gradients(row, function):
+    """Of all inputs but the last one, which is the gradient of the result."""
+
+    def prepare():
+        *values, d = map(jnp.asarray, INPUTS[row]())
+        call = jax.jit(lambda d, *values: jax.vjp(function, *values)[1](d))
+        return Row(lambda repetition: call(d, *values), lambda: jnp.concatenate([x.reshape(-1) for x in call(d, *values)]))
+
+    return prepare
+
+
 def root_minus_log(x):
     return x**0.5 - jnp.log(jnp.abs(x))
 
@@ -292,6 +303,8 @@ JIT = {
     "transpose_add": compiled("transpose_add", lambda x: x + x.T),
     "broadcast": compiled("broadcast", lambda x, row, column: x * row + column),
     "gather": compiled("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
+    "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
+    "softmax_gradient": gradients("softmax_gradient", jax.nn.softmax),
     "matmul_vmap": compiled("matmul_vmap", jax.vmap(jnp.matmul, (None, 0))),
     "softmax_vmap": compiled("softmax_vmap", jax.vmap(jax.nn.softmax)),
     "gather_vmap": compiled("gather_vmap", jax.vmap(lambda table, index: jnp.take(table, index, axis=0), (None, 0))),

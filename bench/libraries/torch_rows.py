@@ -30,6 +30,22 @@ def eager(row, function):
     return lambda: plain(row, function, tensor)
 
 
+def gradients(row, function):
+    """Of all inputs but the last one, which is the gradient of the result."""
+
+    def prepare():
+        *values, d = map(tensor, INPUTS[row]())
+        for value in values:
+            value.requires_grad_()
+
+        def run(repetition):
+            return list(torch.autograd.grad(function(*values), values, d))
+
+        return Row(run, lambda: torch.cat([x.reshape(-1) for x in run(0)]))
+
+    return prepare
+
+
 def root_minus_log(x):
     return x**0.5 - torch.log(torch.abs(x))
 
@@ -220,6 +236,8 @@ PEERS = {
         "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
         "gather": gather("gather"),
         "dependent_adds": eager("dependent_adds", dependent_adds),
+        "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
+        "softmax_gradient": gradients("softmax_gradient", lambda x: torch.softmax(x, -1)),
         "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "
                                    "print(*(t.tensor([1., 2.]) + t.tensor([3., 4.])).tolist())"),
         **{name: step(name) for name in NETWORKS},

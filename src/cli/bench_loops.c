@@ -1,6 +1,7 @@
 /* Loops that are operations: a recurrent layer forward, and with its gradients; what one step of a scan and of a while costs. */
 #include "cli/bench_loops.h"
 
+#include "cli/bench_calls.h"
 #include "cli/bench_inputs.h"
 
 /* --- a GRU ------------------------------------------------------------------------------------------------------------ */
@@ -76,26 +77,12 @@ static bool prepare_gru_step(bench_work *work) {
     return work->function;
 }
 
-/* The last result, or the first one that failed. All are computed. */
-static bt_array *call_gru_step(bench_work *work, bt_array **results) {
-    if (bt_call(work->function, work->inputs, GRU_ARGUMENTS, results, 1 + GRU_ARGUMENTS) != BT_OK) return results[0];
-    for (int i = 0; i < GRU_ARGUMENTS; i++)
-        if (bt_block(results[i]) != BT_OK) return results[i];
-    return results[GRU_ARGUMENTS];
-}
-
 static bt_array *run_gru_step(bench_work *work) {
     bt_array *results[1 + GRU_ARGUMENTS];
-    return call_gru_step(work, results);
+    return bench_call(work, GRU_ARGUMENTS, results, 1 + GRU_ARGUMENTS);
 }
 
-/* All results, flattened and joined. */
-static bt_array *check_gru_step(bench_work *work) {
-    bt_array *results[1 + GRU_ARGUMENTS], *last = call_gru_step(work, results);
-    if (bt_block(last) != BT_OK) return last;
-    for (int i = 0; i <= GRU_ARGUMENTS; i++) results[i] = bt_flatten(results[i], 0);
-    return bt_concat(results, 1 + GRU_ARGUMENTS, 0);
-}
+static bt_array *check_gru_step(bench_work *work) { return bench_call_joined(work, GRU_ARGUMENTS, 1 + GRU_ARGUMENTS); }
 
 /* --- steps that do hardly anything -------------------------------------------------------------------------------------- */
 

@@ -142,6 +142,27 @@ static void a_choice_between_equals_is_none(void **state) {
 
 /* --- memory --------------------------------------------------------------------------------------------------------------- */
 
+static bti_node *number(double value) {
+    int64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return constant(0, bits);
+}
+
+/* To the bit: -0 + 0 is not -0. */
+static void numbers_that_change_nothing(void **state) {
+    bti_node *x = leaf(0, SHAPE(6)), *one = OP(expand, 0, SHAPE(6), NO_ATTR, number(1)),
+             *zero = OP(expand, 0, SHAPE(6), NO_ATTR, number(0));
+    PLAN(OP(mul, 0, SHAPE(6), NO_ATTR, x, one), OP(mul, 0, SHAPE(6), NO_ATTR, one, x),
+         OP(div, 0, SHAPE(6), NO_ATTR, x, one), OP(sub, 0, SHAPE(6), NO_ATTR, x, zero));
+    assert_int_equal(kernels(BTI_OP_mul, 0) + kernels(BTI_OP_div, 0) + kernels(BTI_OP_sub, 0), 0);
+    PLAN(OP(mul, 0, SHAPE(6), NO_ATTR, x, OP(expand, 0, SHAPE(6), NO_ATTR, number(2))),
+         OP(div, 0, SHAPE(6), NO_ATTR, one, x), OP(sub, 0, SHAPE(6), NO_ATTR, zero, x),
+         OP(add, 0, SHAPE(6), NO_ATTR, x, zero),
+         OP(sub, 0, SHAPE(6), NO_ATTR, x, OP(expand, 0, SHAPE(6), NO_ATTR, number(-0.0))));
+    assert_int_equal(kernels(BTI_OP_mul, 0) + kernels(BTI_OP_div, 0), 2);
+    assert_int_equal(kernels(BTI_OP_sub, 0) + kernels(BTI_OP_add, 0), 3);
+}
+
 static void storages_end_with_their_last_reader(void **state) {
     bti_node *x = leaf(0, SHAPE(8)), *a = OP(exp, 0, SHAPE(8), NO_ATTR, x), *b = OP(neg, 0, SHAPE(8), NO_ATTR, a);
     bti_node *view = OP(reshape, 0, SHAPE(2, 4), NO_ATTR, a), *c = OP(sum, 0, SHAPE(1, 4), ATTR(1), view);
@@ -238,6 +259,7 @@ int main(void) {
         TEST(a_part_travels_alone),
         TEST(constants_are_made_where_they_are_needed),
         TEST(a_choice_between_equals_is_none),
+        TEST(numbers_that_change_nothing),
         TEST(storages_end_with_their_last_reader),
         TEST(what_the_program_holds_is_kept),
         TEST(inputs_come_before_their_readers),

@@ -53,6 +53,26 @@ static bool fold(bti_planner *planner, const bti_node *node, bti_op op, int devi
     return true;
 }
 
+/* --- with a number that changes nothing ----------------------------------------------------------------------------- */
+
+static bool is_number(bti_planner *planner, int32_t value, double number) {
+    uint64_t bits;
+    if (!bti_is_const(planner, value, &bits)) return false;
+    return bits == (bti_dtype_is_float(bti_plan_value(planner, value)->dtype) ? bits_of(number) : (uint64_t)number);
+}
+
+/* Which input the result is, to the bit (-0 + 0 is not -0); -1: none. */
+static int unchanged(bti_planner *planner, bti_op op, const int32_t *inputs) {
+    switch (op) {
+    case BTI_OP_mul:
+        if (is_number(planner, inputs[1], 1)) return 0;
+        return is_number(planner, inputs[0], 1) ? 1 : -1;
+    case BTI_OP_div: return is_number(planner, inputs[1], 1) ? 0 : -1;
+    case BTI_OP_sub: return is_number(planner, inputs[1], 0) ? 0 : -1;
+    default: return -1;
+    }
+}
+
 /* --- reductions of one element, and of none ------------------------------------------------------------------------------------------ */
 
 typedef struct shaped {
@@ -107,6 +127,11 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
     }
     if (op == BTI_OP_where && inputs[1] == inputs[2]) { /* they differ in their gradients alone */
         *simple = inputs[1];
+        return true;
+    }
+    int same = unchanged(planner, op, inputs);
+    if (same >= 0) {
+        *simple = inputs[same];
         return true;
     }
     if (input_count && rank == 0 && folds(op, input_count) &&

@@ -65,6 +65,8 @@ typedef struct bti_step {
     uint8_t kind;           /* bti_step_kind */
     uint8_t op;             /* of work: bti_op: the node's, or copy where a view is made dense */
     bool own_kernel;        /* of an operation of the program's: its kernel runs on the device */
+    bool repeated;          /* its operation has another step, too: this one is for reductions along other axes */
+    uint8_t part;           /* before fusing: it joins no kernel of another part; 0: any */
     int device;             /* that runs it; of a copy: that sends; of a collective: the first */
     const bti_node *node;   /* the operation (of a kernel: the last one), or what is copied */
     const bti_node *reader; /* of a copy: the operation that it was made for */

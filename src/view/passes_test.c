@@ -52,6 +52,21 @@ static void a_step_of_a_network(void **state) {
     }
 }
 
+/* Gradients of rows that are normalised fold along rows and along columns: both compute what they share. */
+static void gradients_of_a_norm(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *x = bt_to(bt_ones(BT_F32, 512, 256), "gpu:0"), *d = bt_to(bt_ones(BT_F32, 512, 256), "gpu:0");
+        bt_array *scale = bt_to(bt_ones(BT_F32, 256), "gpu:0"), *grads[2];
+        assert_int_equal(bt_eval_all((bt_array *[]){x, d, scale}, 3), BT_OK);
+        bt_array *c = bt_sub(x, bt_mean(x, BT_AXES(1), true)), *v = bt_mean(bt_square(c), BT_AXES(1), true);
+        bt_array *y = bt_mul(bt_mul(c, bt_rsqrt(bt_add(v, bt_num(1e-5)))), scale);
+        bt_array *loss = bt_sum(bt_mul(y, d), BT_ALL, false), *by[2] = {x, scale};
+        assert_int_equal(bt_grad(loss, by, 2, grads), BT_OK);
+        expect_passes("norm.txt", grads, 2);
+    }
+}
+
 /* Two gradients on each of two devices, the larger one last: a bucket each, since together they would outweigh what hides them. */
 static void sums_over_devices(void **state) {
     (void)state;
@@ -142,9 +157,16 @@ static void gathers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_chain),     cmocka_unit_test(softmax_of_rows),   cmocka_unit_test(a_step_of_a_network),
-        cmocka_unit_test(two_devices), cmocka_unit_test(sums_over_devices), cmocka_unit_test(an_update),
-        cmocka_unit_test(a_loop),      cmocka_unit_test(random_numbers),    cmocka_unit_test(gathers),
+        cmocka_unit_test(a_chain),
+        cmocka_unit_test(softmax_of_rows),
+        cmocka_unit_test(a_step_of_a_network),
+        cmocka_unit_test(gradients_of_a_norm),
+        cmocka_unit_test(two_devices),
+        cmocka_unit_test(sums_over_devices),
+        cmocka_unit_test(an_update),
+        cmocka_unit_test(a_loop),
+        cmocka_unit_test(random_numbers),
+        cmocka_unit_test(gathers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

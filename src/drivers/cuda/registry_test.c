@@ -116,7 +116,7 @@ static void kernels_are_launched(void **state) {
     begin(TWO, NULL, NULL);
     BT_SCOPE {
         bt_array *x = NULL;
-        BT_ON("cpu") x = bt_ones(BT_F32, 1000, 8);
+        BT_ON("cpu") x = bt_full(3, BT_F32, 1000, 8);
         BT_ON("gpu:1") OK(bt_block(bt_sum(bt_mul(bt_to(x, "gpu:1"), bt_num(2)), BT_ALL, false)));
         expect_text(fake.log(), "compile mul+sum.cu --gpu-architecture=sm_80");
         expect_text(fake.log(), "launch bti_");
