@@ -6,6 +6,12 @@
 
 static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; } /* BTI_MEMORY_ALIGN of drivers */
 
+/* Whether the body reads what is carried before it writes it, and not later. */
+static bool is_written_over(const bti_control *control, int carried) {
+    const bti_plan *body = &control->plans[control->plan_count - 1];
+    return bti_passes_on(body, carried, body->values.items[body->results.items[carried].value].storage);
+}
+
 /* Lays out the scratch memory; its bytes. */
 static int64_t lay_out_scratch(bti_control *control, const bti_node *node) {
     int64_t bytes = 0;
@@ -18,7 +24,8 @@ static int64_t lay_out_scratch(bti_control *control, const bti_node *node) {
     control->test_offset = bytes;
     if (node->op == BTI_OP_while) bytes += 256;
     for (int i = 0; i < control->carried; i++) {
-        control->carry_offset[i] = bytes;
+        control->carry_offset[i] = is_written_over(control, i) ? -1 : bytes;
+        if (control->carry_offset[i] < 0) continue;
         const bti_type *type = bti_tuple_type(node->tuple, i);
         int64_t size = (int64_t)bt_dtype_size(type->dtype);
         for (int d = 0; d < type->rank; d++) size *= type->shape[d];

@@ -52,6 +52,16 @@ static int32_t find_output(const bti_plan *plan, int32_t given) {
     return -1;
 }
 
+bool bti_passes_on(const bti_plan *plan, int32_t given, int32_t output) {
+    const bti_storage *from = &plan->storages.items[given], *to = &plan->storages.items[output];
+    if (from->last_step >= to->first_step && from->last_step != to->first_step) return false;
+    if (is_used_beside(plan, given) || !can_take_over(plan, from, output)) return false;
+    const bti_step *step = &plan->steps.items[to->first_step];
+    for (int o = 0; o < step->output_count && from->last_step == to->first_step; o++)
+        if (bti_plan_output(plan, step, o)->storage == output) return bti_writes_over(plan, step, o, given);
+    return true;
+}
+
 bool bti_plan_donate(bti_plan *plan, int32_t given) {
     const bti_storage *from = &plan->storages.items[given];
     bool ends = from->last_step >= 0 && from->last_step < (int32_t)plan->steps.count;

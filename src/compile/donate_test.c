@@ -25,6 +25,18 @@ static void a_map_writes_over_it(void **state) {
     assert_int_equal(taker_of(x), value_of(y)->storage);
 }
 
+static void an_update_writes_over_it(void **state) {
+    (void)state;
+    bti_node *index = leaf(0, SCALAR), *part = leaf(0, SHAPE(1, 6));
+    index->dtype = BT_I32;
+    bti_node *y = OP(update_slice, 0, SHAPE(4, 6), ATTR(0), x, index, part);
+    PLAN(y);
+    assert_int_equal(taker_of(x), value_of(y)->storage);
+    bti_node *own = OP(slice, 0, SHAPE(1, 6), ATTR(2, 0, 1, 1), x);
+    PLAN(OP(update_slice, 0, SHAPE(4, 6), ATTR(0), x, index, own));
+    assert_int_equal(taker_of(x), -1); /* it is read elsewhere, too */
+}
+
 /* Each element is read where another one is written. */
 static void a_map_of_another_order_does_not(void **state) {
     (void)state;
@@ -78,6 +90,7 @@ static void each_result_takes_one(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_map_writes_over_it, begin, end),
+        cmocka_unit_test_setup_teardown(an_update_writes_over_it, begin, end),
         cmocka_unit_test_setup_teardown(a_map_of_another_order_does_not, begin, end),
         cmocka_unit_test_setup_teardown(a_later_result_takes_it, begin, end),
         cmocka_unit_test_setup_teardown(sizes_and_devices_differ, begin, end),

@@ -189,17 +189,40 @@ static bool give(arena *a, int64_t offset, int64_t bytes) {
 
 /* --- placing -------------------------------------------------------------------------------------------------------- */
 
-/* Whether the kernel reads its operand `read` at each point only where it then writes the output, and in no other way. */
-static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, int output, int read) {
+/* Steps that may write an output where one of their inputs lies. */
+static bool is_map(const bti_plan *plan, const bti_step *step) {
+    return step->kind == BTI_STEP_KERNEL && !plan->kernels.items[step->kernel]->reduced;
+}
+static bool is_update(const bti_step *step) { return step->kind == BTI_STEP_WORK && bti_op_updates((bti_op)step->op); }
+
+static bool same_strides(const bti_value *a, const bti_value *b) {
+    return bti_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
+           !memcmp(a->layout.stride, b->layout.stride, (size_t)a->rank * sizeof *a->layout.stride);
+}
+
+/* Whether the map has its operand `read` at each point where it then writes the output. */
+static bool maps_in_place(const bti_plan *plan, const bti_step *step, int output, int read) {
     const bti_kernel *kernel = plan->kernels.items[step->kernel];
-    int axes = bti_kernel_axes(kernel), box = output / kernel->output_count; /* by the same box */
-    int i = bti_step_operand(step, box, read), written = kernel->input_count + output % kernel->output_count;
-    const int64_t *strides = bti_plan_numbers(plan, step, box) + axes;
+    int axes = bti_kernel_axes(kernel), written = kernel->input_count + output % kernel->output_count;
+    const int64_t *strides = bti_plan_numbers(plan, step, output / kernel->output_count) + axes;
+    return !kernel->operands[read].taken &&
+           !memcmp(strides + read * axes, strides + written * axes, (size_t)axes * sizeof *strides);
+}
+
+/* By the same box: which of the step's operands the kernel's operand is. */
+static int place_of(const bti_plan *plan, const bti_step *step, int output, int read) {
+    if (step->kind != BTI_STEP_KERNEL) return read;
+    return bti_step_operand(step, output / plan->kernels.items[step->kernel]->output_count, read);
+}
+
+/* Whether the step reads its operand `read` only where it then writes the output, and in no other way. */
+static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, int output, int read) {
+    int i = place_of(plan, step, output, read);
     const bti_value *in = bti_plan_operand(plan, step, i), *out = bti_plan_output(plan, step, output);
-    if (kernel->operands[read].taken || in->storage < 0 || in->layout.offset || out->layout.offset) return false;
+    if (in->storage < 0 || in->layout.offset || out->layout.offset) return false;
     const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
     if (from->bytes != to->bytes) return false;
-    if (memcmp(strides + read * axes, strides + written * axes, (size_t)axes * sizeof *strides)) return false;
+    if (is_update(step) ? !same_strides(in, out) : !maps_in_place(plan, step, output, read)) return false;
     bool once = true; /* and not given to another output */
     for (int k = 0; k < step->input_count + step->output_count && once; k++) {
         int32_t other = bti_plan_operand(plan, step, k)->storage;
@@ -210,28 +233,25 @@ static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, in
     return once;
 }
 
-/* By the same box: the storage of one of the kernel's operands. */
 static int32_t read_storage(const bti_plan *plan, const bti_step *step, int output, int read) {
-    int box = output / plan->kernels.items[step->kernel]->output_count;
-    return bti_plan_operand(plan, step, bti_step_operand(step, box, read))->storage;
+    return bti_plan_operand(plan, step, place_of(plan, step, output, read))->storage;
 }
 
-static int map_inputs(const bti_plan *plan, const bti_step *step) {
-    if (step->kind != BTI_STEP_KERNEL || plan->kernels.items[step->kernel]->reduced) return 0;
-    return plan->kernels.items[step->kernel]->input_count;
+static int inputs_written_over(const bti_plan *plan, const bti_step *step) {
+    return is_update(step) ? 1 : is_map(plan, step) ? plan->kernels.items[step->kernel]->input_count : 0;
 }
 
 bool bti_writes_over(const bti_plan *plan, const bti_step *step, int output, int32_t storage) {
-    for (int read = 0; read < map_inputs(plan, step); read++)
+    for (int read = 0; read < inputs_written_over(plan, step); read++)
         if (read_storage(plan, step, output, read) == storage && writes_where_it_reads(plan, step, output, read))
             return true;
     return false;
 }
 
-/* A temporary that the kernel reads for the last time, and may write over. */
+/* A temporary that the step reads for the last time, and may write over. */
 static int32_t find_in_place(const bti_plan *plan, size_t s, int output) {
     const bti_step *step = &plan->steps.items[s];
-    for (int read = 0; read < map_inputs(plan, step); read++) {
+    for (int read = 0; read < inputs_written_over(plan, step); read++) {
         int32_t number = read_storage(plan, step, output, read);
         const bti_storage *from = number < 0 ? NULL : &plan->storages.items[number];
         if (!from || !is_temporary(plan, from) || from->last_step != (int32_t)s || from->offset < 0) continue;

@@ -116,8 +116,10 @@ int32_t bti_rematerialize(bti_planner *planner, const bti_node *node, int device
 /* The value on a device: itself, a known copy, or a new one. `node`: what it is the result of. */
 int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, int device);
 
-/* memory.c: whether the step is a map that may write the output over that storage, which it reads. */
+/* memory.c: whether the step, a map or an update, may write the output over that storage, which it reads. */
 bool bti_writes_over(const bti_plan *plan, const bti_step *step, int output, int32_t storage);
+/* donate.c: whether the output, a result of the plan, may lie where a given storage does. */
+bool bti_passes_on(const bti_plan *plan, int32_t given, int32_t output);
 
 /* A step in which the host is told the elements of the value. */
 void bti_add_callback(bti_planner *planner, const bti_node *node, int32_t value);

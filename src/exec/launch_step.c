@@ -252,20 +252,24 @@ static bt_status copy_value(const bound *b, uint64_t to, uint64_t from, const bt
                       : bti_device_copy(b->step->device, to, b->step->device, from, (size_t)bti_value_bytes(value));
 }
 
+static bool is_written_over(const bound *b, int i) { return b->control->carry_offset[i] < 0; }
+
 /* What is carried, unchanged, as the result. */
 static bt_status copy_carry(const bound *b, bool from_scratch) {
     for (int i = 0; i < b->control->carried; i++) {
+        if (from_scratch && is_written_over(b, i)) continue; /* it is the result */
         uint64_t from = from_scratch ? b->scratch + (uint64_t)b->control->carry_offset[i] : input_address(b, i);
         BTI_TRY(copy_value(b, output_address(b, i), from, bti_plan_output(&b->run->prepared->plan, b->step, i)));
     }
     return BT_OK;
 }
 
-/* Where what is carried lies before step number `step`: in the input, then by turns in the result and in the scratch memory. `last` is in
+/* Where what is carried lies before step number `step`: in the input, then in the result, or by turns there and in the scratch memory. `last` is in
  * the result. */
 static uint64_t carry_address(const bound *b, int i, int64_t step, int64_t last) {
     if (step == 0) return input_address(b, i);
-    return (last - step) % 2 ? b->scratch + (uint64_t)b->control->carry_offset[i] : output_address(b, i);
+    return (last - step) % 2 && !is_written_over(b, i) ? b->scratch + (uint64_t)b->control->carry_offset[i]
+                                                       : output_address(b, i);
 }
 
 static bt_status launch_scan(const bound *b, const region_run *body) {

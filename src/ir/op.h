@@ -2,6 +2,8 @@
 #ifndef BTI_IR_OP_H
 #define BTI_IR_OP_H
 
+#include <stdbool.h>
+
 #include <berth/dtype.h>
 
 /* How an operation walks its data; what a stage must know of it without knowing the operation. */
@@ -73,5 +75,9 @@ typedef struct bti_op_row {
 
 extern const bti_op_row bti_op_rows[BTI_OP_COUNT];
 static inline const bti_op_row *bti_op_info(bti_op op) { return &bti_op_rows[op]; }
+/* Its result is its first input but for parts, which may be written where that lies. */
+static inline bool bti_op_updates(bti_op op) {
+    return op == BTI_OP_update_slice || op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis;
+}
 
 #endif

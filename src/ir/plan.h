@@ -107,10 +107,11 @@ typedef struct bti_control {
     uint8_t op; /* bti_op: scan, while, cond */
     bool reverse;
     int carried, by_row;
-    int64_t steps;         /* of a scan; of a while: the most, 0: any number */
-    int64_t arena_bytes;   /* at the beginning of the scratch memory: temporaries of the plan that runs */
-    int64_t test_offset;   /* in the scratch memory: the test of a while */
-    int64_t *carry_offset; /* in the scratch memory, by what is carried: a second place for it */
+    int64_t steps;       /* of a scan; of a while: the most, 0: any number */
+    int64_t arena_bytes; /* at the beginning of the scratch memory: temporaries of the plan that runs */
+    int64_t test_offset; /* in the scratch memory: the test of a while */
+    int64_t *
+        carry_offset; /* in the scratch memory, by what is carried: a second place for it; -1: each step writes it over */
 } bti_control;
 
 /* A given storage whose memory the plan does not need after its last reader. A run whose caller gives the memory up may write the output there;

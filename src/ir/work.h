@@ -18,12 +18,17 @@ typedef struct bti_work {
     bti_op op;
     int input_count;
     const bti_operand *inputs;
-    /* Never overlaps an input, unless elementwise and the same element for element. Of a tuple its first result; `others` are those
-     * behind it. A result that nobody reads has no elements. */
+    /* Never overlaps an input, unless elementwise and the same element for element, or an update (bti_op_updates) over its first input, element for
+     * element. Of a tuple its first result; `others` are those behind it. A result that nobody reads has no elements. */
     bti_operand output;
     const bti_operand *others;
     int other_count;
     const bti_attr *attr; /* NULL: the operation has none */
 } bti_work;
+
+/* An update that is written over what it changes: the rest is there. */
+static inline bool bti_work_is_in_place(const bti_work *work) {
+    return work->inputs[0].address == work->output.address;
+}
 
 #endif

@@ -41,6 +41,11 @@ bt_status bti_gpu_job_store_output(bti_gpu_job *job) {
     return bti_gpu_work_copy(job->gpu, job->work, &job->output, &job->wanted);
 }
 
+bt_status bti_gpu_job_begin_update(bti_gpu_job *job) {
+    if (job->given[0].address == job->output.address) return BT_OK;
+    return bti_gpu_work_copy(job->gpu, job->work, &job->given[0], &job->output);
+}
+
 void bti_gpu_job_split_axes(bti_gpu_job *job, const bti_operand *operand, int axis) {
     job->outer = job->inner = 1;
     for (int a = 0; a < axis; a++) job->outer *= operand->shape[a];

@@ -23,6 +23,8 @@ void bti_gpu_job_move_axis_last(bti_operand *operand, int axis);
 bt_status bti_gpu_job_make_dense_input(bti_gpu_job *job, int number);
 bt_status bti_gpu_job_make_dense_output(bti_gpu_job *job);
 bt_status bti_gpu_job_store_output(bti_gpu_job *job);
+/* Of an update: the output becomes the first input, of which parts are then changed. */
+bt_status bti_gpu_job_begin_update(bti_gpu_job *job);
 void bti_gpu_job_split_axes(bti_gpu_job *job, const bti_operand *operand, int axis);
 
 /* --- launches --- */

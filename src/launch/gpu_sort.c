@@ -264,7 +264,7 @@ bt_status bti_gpu_launch_scatter(bti_gpu_job *job) {
                       .wants_sorted = true,
                       .wants_order = true};
     task.carried_bytes = task.key_bytes;
-    BTI_TRY(bti_gpu_work_copy(job->gpu, job->work, &job->given[0], &job->output));
+    BTI_TRY(bti_gpu_job_begin_update(job));
     if (!count) return BT_OK;
     if (in_lines && bti_gpu_scatters_columns(job, count)) return scatter_columns(job, count);
     BTI_TRY(check_index_range(job, count));

@@ -48,7 +48,7 @@ static bt_status launch_update(bti_gpu_job *j) {
     size_t row = (size_t)j->inner * bt_dtype_size(update->dtype);
     bool is_wide = row % 16 == 0 && (update->address | j->output.address) % 16 == 0;
     int64_t inner = is_wide ? (int64_t)(row / 16) : j->inner, count = update->shape[j->axis];
-    BTI_TRY(bti_gpu_work_copy(j->gpu, j->work, &j->given[0], &j->output));
+    BTI_TRY(bti_gpu_job_begin_update(j));
     if (!bti_operand_count(update)) return BT_OK;
     BTI_GPU_ADDRESSES(j, j->output.address, bti_gpu_job_input(j, 1), bti_gpu_job_input(j, 2));
     BTI_GPU_NUMBERS(j, j->outer * count * inner, count, inner, j->length);

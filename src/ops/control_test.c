@@ -1,5 +1,7 @@
 // labels: valgrind
 /* Loops and branches as operations beside the same work written out; their gradients beside those of the written-out work. */
+#include <stdlib.h>
+
 #include "ops/ops_test.h"
 
 static void expect_close(bt_array *x, bt_array *y, int line) {
@@ -113,6 +115,107 @@ static void differentiates_what_is_captured(void **state) {
         written_out(&c, &wanted_h, xs, STEPS, false, &wanted_ys);
         CLOSE(bt_grad1(bt_sum(ys, BT_ALL, false), c.weight), bt_grad1(bt_sum(wanted_ys, BT_ALL, false), c.weight));
     }
+}
+
+/* --- what is carried, written over ------------------------------------------------------------------------------------ */
+
+enum { TURNS = 5 };
+
+/* Each changes two arrays [3, 2] and the number of the step. */
+static void both_doubled(bt_array **c) { c[0] = bt_mul(c[0], bt_num(2)), c[1] = bt_sin(c[1]); }
+static void exchanged(bt_array **c) {
+    bt_array *first = c[0];
+    c[0] = c[1], c[1] = first;
+}
+static void summed_up(bt_array **c) {
+    bt_array *first = c[0];
+    c[0] = c[1], c[1] = bt_add(first, c[1]);
+}
+static void read_after_it_is_written(bt_array **c) {
+    bt_array *first = c[0];
+    c[0] = bt_mul(first, bt_num(3));
+    c[1] = bt_add(bt_mul(c[1], bt_sum(c[0], BT_ALL, false)), first);
+}
+static void turned(bt_array **c) { c[0] = bt_add(c[1], bt_reshape(bt_transpose(c[0]), 3, 2)); }
+static void summed_columns(bt_array **c) { c[1] = bt_add(c[1], bt_sum(c[1], BT_AXES(0), true)); }
+static void one_row_set(bt_array **c) {
+    bt_array *row = bt_sum(c[1], BT_AXES(0), true);
+    c[0] = bt_update_slice_axis(c[0], row, bt_mod(c[2], bt_i32(3)), 0);
+}
+static void its_own_row_set(bt_array **c) {
+    c[0] = bt_update_slice_axis(c[0], bt_slice_axis(c[0], 0, 0, 2, 1), bt_i32(1), 0);
+}
+static void the_row_before_is_read(bt_array **c) {
+    bt_array *before = c[0];
+    c[0] = bt_update_slice_axis(c[0], bt_slice_axis(c[1], 0, 0, 1, 1), bt_mod(c[2], bt_i32(3)), 0);
+    c[1] = bt_add(c[1], before);
+}
+static void rows_added(bt_array **c) {
+    c[0] =
+        bt_scatter_add(c[0], BT_ARRAY(int32_t, (6), 2, 0, 2, 1, 1, 0), bt_concat((bt_array *[]){c[1], c[1]}, 2, 0), 0);
+}
+static void unchanged(bt_array **c) { (void)c; }
+
+typedef void change(bt_array **carry);
+static change *const changes[] = {both_doubled,   exchanged,   summed_up,       read_after_it_is_written, turned,
+                                  summed_columns, one_row_set, its_own_row_set, the_row_before_is_read,   rows_added,
+                                  unchanged};
+
+static void change_in_scan(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)x;
+    (*(change *const *)data)(carry);
+    carry[2] = bt_add(carry[2], bt_i32(1));
+    y[0] = bt_neg(carry[0]);
+}
+static void change_in_while(bt_array **carry, void *data) {
+    (*(change *const *)data)(carry);
+    carry[2] = bt_add(carry[2], bt_i32(1));
+}
+static bt_array *before_the_last(bt_array *const *carry, void *data) {
+    (void)data;
+    return bt_lt(carry[2], bt_i32(TURNS));
+}
+
+static void what_is_carried_is_written_over(void **state) {
+    for (size_t k = 0; k < sizeof changes / sizeof *changes; k++)
+        BT_SCOPE {
+            bt_array *first[3] = {some(1, BT_SHAPE(3, 2)), some(2, BT_SHAPE(3, 2)), bt_i32(0)}, *rows, *each[TURNS];
+            bt_array *scanned[3], *looped[3], *wanted[3], *kept[2];
+            for (int i = 0; i < 3; i++) scanned[i] = looped[i] = wanted[i] = first[i];
+            for (int i = 0; i < 2; i++) kept[i] = bt_neg(first[i]);
+            assert_int_equal(bt_eval_all(kept, 2), BT_OK);
+            for (int t = 0; t < TURNS; t++) {
+                changes[k](wanted);
+                wanted[2] = bt_add(wanted[2], bt_i32(1));
+                each[t] = wanted[0];
+            }
+            assert_int_equal(bt_scan(change_in_scan, (void *)&changes[k], TURNS, scanned, 3, NULL, 0, &rows, 1), BT_OK);
+            assert_int_equal(bt_while(before_the_last, change_in_while, (void *)&changes[k], 0, looped, 3), BT_OK);
+            for (int i = 0; i < 3; i++) {
+                CLOSE(scanned[i], wanted[i]);
+                CLOSE(looped[i], wanted[i]);
+            }
+            CLOSE(bt_neg(rows), bt_stack(each, TURNS, 0));
+            for (int i = 0; i < 2; i++) CLOSE(bt_neg(first[i]), kept[i]); /* the program's arrays are as they were */
+        }
+}
+
+/* A part of a large array in each of many steps. */
+static void put_row(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)y, (void)data;
+    carry[0] = bt_update_slice_axis(carry[0], bt_expand_dims(x[0], 0), carry[1], 0);
+    carry[1] = bt_add(carry[1], bt_i32(1));
+}
+static void updates_take_no_memory(void **state) {
+    bt_array *xs = some(1, BT_SHAPE(1000, 16)), *carry[2] = {bt_zeros(BT_F32, 1000, 16), bt_i32(0)};
+    assert_int_equal(bt_scan(put_row, NULL, BT_ALL_ROWS, carry, 2, &xs, 1, NULL, 0), BT_OK);
+    char *plan = bt_explain_as(carry, 1, BT_EXPLAIN_PASSES);
+    assert_non_null(plan);
+    const char *scratch = strstr(plan, "uint8 (");
+    assert_non_null(scratch);
+    assert_true(strtol(scratch + strlen("uint8 ("), NULL, 10) < 1000 * 16 * 4);
+    bt_free(plan);
+    CLOSE(carry[0], xs);
 }
 
 /* --- whiles and branches ------------------------------------------------------------------------------------------------ */
@@ -432,6 +535,8 @@ int main(void) {
         cmocka_unit_test(keeps_what_is_stored),
         cmocka_unit_test(second_order),
         cmocka_unit_test(differentiates_what_is_captured),
+        cmocka_unit_test(what_is_carried_is_written_over),
+        cmocka_unit_test(updates_take_no_memory),
         cmocka_unit_test(loops_while),
         cmocka_unit_test(branches),
         cmocka_unit_test(nests_in_a_function),

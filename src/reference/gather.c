@@ -53,7 +53,7 @@ static void add_operand(const bti_operand *to, const bti_operand *from) {
 static void scatter_add(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
     int axis = work->attr->axis.axis;
-    bti_copy_operand(out, x);
+    if (!bti_work_is_in_place(work)) bti_copy_operand(out, x);
     for (int64_t i = 0; i < y->shape[0]; i++) {
         int64_t row = bti_index_in(y, bti_address(y) + i * bti_axis_step(y, 0), out->shape[axis]);
         if (row < 0) continue;
@@ -66,7 +66,7 @@ static void update_slice(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
     int axis = work->attr->axis.axis;
     bti_operand to = bti_operand_part_at(out, axis, y, z->shape[axis]);
-    bti_copy_operand(out, x);
+    if (!bti_work_is_in_place(work)) bti_copy_operand(out, x);
     bti_copy_operand(&to, z);
 }
 
@@ -95,7 +95,7 @@ static void scatter_axis(const bti_work *work) {
     int axis = work->attr->axis.axis;
     int64_t shape[BTI_MAX_RANK], count = y->shape[axis];
     bti_walk walk;
-    bti_copy_operand(out, x);
+    if (!bti_work_is_in_place(work)) bti_copy_operand(out, x);
     bti_shape_without(y, UINT64_C(1) << axis, shape);
     for (bti_walk_start(&walk, out->rank, shape, 3, (const bti_operand *[]){out, y, z}); walk.more;
          bti_walk_next(&walk))

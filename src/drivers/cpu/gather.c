@@ -117,7 +117,7 @@ static bt_status run_update(const bti_work *work) {
     const bti_operand *x = work->inputs, *index = x + 1, *update = x + 2, *out = &work->output;
     int axis = work->attr->axis.axis;
     bti_operand to = bti_operand_part_at(out, axis, index, update->shape[axis]);
-    bti_cpu_copy(out, x);
+    if (!bti_work_is_in_place(work)) bti_cpu_copy(out, x);
     bti_cpu_copy(&to, update);
     return BT_OK;
 }
