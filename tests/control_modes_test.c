@@ -268,22 +268,29 @@ static void calls_with_any_number_of_rows(void **state) {
 
 /* --- devices --------------------------------------------------------------------------------------------------------------- */
 
+/* The rows, what is carried first, and a weight that bodies read from outside, each anywhere: a loop runs where its body would. */
 static void captures_come_from_other_devices(void **state) {
+    static const char *const places[] = {NULL, "gpu:0", "gpu:1"}; /* the first: wherever an operation wants it */
     float wanted[MOST_VALUES], got[MOST_VALUES];
     fresh("devices=sim:gpu*2");
-    int count = run_program(false, wanted), at = 0;
-    BT_SCOPE {
-        bt_array *inputs[3], *results[RESULTS];
-        place_inputs(inputs);
-        for (int i = 0; i < 3; i++) inputs[i] = bt_to(inputs[i], i == 2 ? "gpu:0" : "gpu:1");
-        record_all(inputs, results);
-        assert_ptr_equal(bt_device_of(results[3]), device("gpu:1"));
-        for (int i = 0; i < RESULTS; i++) {
-            OK(bt_read(results[i], got + at, (size_t)bt_count(results[i]) * sizeof *got));
-            at += (int)bt_count(results[i]);
+    int count = run_program(false, wanted);
+    for (int placed = 0; placed < 27; placed++)
+        BT_SCOPE {
+            bt_array *inputs[3], *results[RESULTS];
+            int of[3] = {placed % 3, placed / 3 % 3, placed / 9}, at = 0;
+            place_inputs(inputs);
+            for (int i = 0; i < 3; i++)
+                if (of[i]) inputs[i] = bt_to(inputs[i], places[of[i]]);
+            record_all(inputs, results);
+            if (of[0] == 2 && of[1] == 2 && of[2] == 1)
+                assert_ptr_equal(bt_device_of(results[3]), device("gpu:1")); /* by bytes */
+            if (of[0] == 0 && of[1] == 0 && of[2]) assert_ptr_equal(bt_device_of(results[3]), device(places[of[2]]));
+            for (int i = 0; i < RESULTS; i++) {
+                OK(bt_read(results[i], got + at, (size_t)bt_count(results[i]) * sizeof *got));
+                at += (int)bt_count(results[i]);
+            }
+            expect_same(got, wanted, count, "on two devices");
         }
-    }
-    expect_same(got, wanted, count, "on two devices");
 }
 
 /* Where copies are refused, so are those of what a body reads from outside. */

@@ -102,32 +102,41 @@ static bt_status cut_body(const bti_body *body, const bti_node_vec *captures, in
     return status;
 }
 
-static bt_status record_with(const bti_body_operation *of, bti_region *const *regions, const bti_node_vec *captures,
-                             bt_array **results) {
-    size_t count = (size_t)of->argument_count + captures->count;
-    bt_array **inputs = bti_alloc((count + 1) * sizeof *inputs);
-    if (!inputs) return bti_no_memory();
-    for (int i = 0; i < of->argument_count; i++) inputs[i] = of->arguments[i];
-    for (size_t i = 0; i < captures->count; i++) inputs[of->argument_count + (int)i] = bti_array_on(captures->items[i]);
-    bt_status status = bti_record_tuple(of->op, inputs, (int)count, of->attr, of->types, of->result_count, regions,
-                                        of->body_count, results);
+/* All that the operation is given: its arguments, then the captures. */
+static bt_array **inputs_of(const bti_body_operation *of, const bti_node_vec *captures) {
+    bt_array **inputs = bti_alloc(((size_t)of->argument_count + captures->count + 1) * sizeof *inputs);
+    for (int i = 0; i < of->argument_count && inputs; i++) inputs[i] = of->arguments[i];
+    for (size_t i = 0; i < captures->count && inputs; i++)
+        inputs[of->argument_count + (int)i] = bti_array_on(captures->items[i]);
+    return inputs;
+}
+
+/* Where all of it would be done one by one: what the bodies read from outside has a say. All regions take the captures of all. */
+static bt_status record_with(const bti_body_operation *of, const bti_node_vec *captures, bt_array **results) {
+    int count = of->argument_count + (int)captures->count;
+    bt_array **inputs = inputs_of(of, captures);
+    bti_region *regions[BTI_MAX_REGIONS] = {NULL};
+    bti_placement placement = {0};
+    bt_array *poison = inputs ? bti_choose_device(inputs, count, &placement) : NULL;
+    bt_status status = !inputs ? bti_no_memory() : poison ? bti_fail_with(bti_array_error(poison)) : BT_OK;
+    for (int b = 0; b < of->body_count && status == BT_OK; b++)
+        status = cut_body(of->bodies[b], captures, placement.device, &regions[b]);
+    if (status == BT_OK)
+        status = bti_record_tuple(of->op, inputs, count, of->attr, of->types, of->result_count, regions, of->body_count,
+                                  results);
+    for (int b = 0; b < BTI_MAX_REGIONS; b++) bti_region_release(regions[b]);
     bti_free(inputs);
     return status;
 }
 
-/* All regions take the captures of all. */
 bt_status bti_body_record(const bti_body_operation *of, bt_array **results) {
     bti_node_vec captures = {0};
-    bti_region *regions[BTI_MAX_REGIONS] = {NULL};
     bt_status status = BT_OK;
     for (int b = 0; b < of->body_count && status == BT_OK; b++) {
         bti_cutting cutting = cutting_of(of->bodies[b]);
         status = bti_region_captures(&cutting, &captures);
     }
-    for (int b = 0; b < of->body_count && status == BT_OK; b++)
-        status = cut_body(of->bodies[b], &captures, of->device, &regions[b]);
-    if (status == BT_OK) status = record_with(of, regions, &captures, results);
-    for (int b = 0; b < BTI_MAX_REGIONS; b++) bti_region_release(regions[b]);
+    if (status == BT_OK) status = record_with(of, &captures, results);
     bti_node_vec_release(&captures);
     return status;
 }

@@ -34,7 +34,6 @@ typedef struct bti_body_operation {
     bti_op op;
     bti_body *const *bodies;
     int body_count;
-    int device; /* of the regions */
     bt_array *const *arguments;
     int argument_count;
     const bti_attr *attr;

@@ -65,7 +65,6 @@ static bt_status record_branch(branch *b, bt_array **results) {
     bti_body_operation of = {.op = BTI_OP_cond,
                              .bodies = (bti_body *[]){&b->ways[0], &b->ways[1]},
                              .body_count = 2,
-                             .device = b->device,
                              .arguments = b->arguments,
                              .argument_count = b->arg_count + 1,
                              .types = types,
