@@ -8,7 +8,7 @@
 #include "support/conformance.h"
 #include "support/support.h"
 
-#define BTI_OP(name, class, arity, attr, rule, gradient, tangent, batch, low, high, tolerance, doc) \
+#define BTI_OP(name, class, arity, attr, rule, shape_rule, gradient, tangent, batch, low, high, tolerance, doc) \
     {#name, #class, #rule, arity, low, high, tolerance},
 static const row rows[] = {
 #include "../src/ir/ops.def"

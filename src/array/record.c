@@ -8,17 +8,22 @@
 #include "base/flags.h"
 #include "exec/exec.h"
 #include "exec/host.h"
+#include "ir/op_rules.h"
 
-/* *symbolic: a size is not known. */
-static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape, bool *symbolic) {
-    *symbolic = false;
+/* Sets *symbolic when a size is not known. */
+static bool size_fits(bt_dtype dtype, int rank, const int64_t *shape, bool *symbolic) {
     for (int i = 0; i < rank; i++) {
         if (shape[i] >= 0) continue;
-        if (!bti_size_exists(shape[i]))
-            return bti_poisonf(BT_INVALID_ARGUMENT, "size %lld of axis %d is negative", (long long)shape[i], i);
+        if (!bti_size_exists(shape[i])) return false;
         *symbolic = true;
     }
-    if (bti_shape_fits(rank, shape, bt_dtype_size(dtype))) return NULL;
+    return bti_shape_fits(rank, shape, bt_dtype_size(dtype));
+}
+
+static bt_array *refuse_size(bt_dtype dtype, int rank, const int64_t *shape) {
+    for (int i = 0; i < rank; i++)
+        if (shape[i] < 0 && !bti_size_exists(shape[i]))
+            return bti_poisonf(BT_INVALID_ARGUMENT, "size %lld of axis %d is negative", (long long)shape[i], i);
     bti_str text = {0};
     bti_shape_text(&text, rank, shape);
     bt_array *poison =
@@ -27,6 +32,10 @@ static bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape, bool
                     bt_dtype_name(dtype), bti_str_text(&text));
     bti_str_free(&text);
     return poison;
+}
+
+static inline bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shape, bool *symbolic) {
+    return size_fits(dtype, rank, shape, symbolic) ? NULL : refuse_size(dtype, rank, shape);
 }
 
 /* Where a recorded node goes, and what asked for it. */
@@ -39,26 +48,37 @@ static void place_node(bti_node *node, bti_placement placement) {
     node->place = bti_forced_now()->on ? bti_forced_now()->place : bti_call_place();
 }
 
-bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape, bt_array *const *inputs,
-                     int count, const bti_attr *attr) {
-    bool symbolic = false;
-    bt_array *poison = bti_poisoned_by(inputs, count);
-    if (!poison) poison = check_size(dtype, rank, shape, &symbolic);
-    bti_placement placement;
-    if (!poison) poison = bti_choose_device(inputs, count, &placement);
-    if (poison) return poison;
+bt_array *bti_poison_why(bti_str *why) {
+    bt_array *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s", bti_str_text(why));
+    bti_str_free(why);
+    return poison;
+}
 
-    bti_node *few[8], **nodes = few;
+bt_array *bti_record_shaped(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape,
+                            bt_array *const *inputs, int count, const bti_attr *attr) {
+    bt_array *poison = bti_poisoned_by(inputs, count);
+    if (poison) return poison;
+    bti_node *few[8], **nodes = few, *node = NULL;
     if (count > 8 && !(nodes = bti_alloc((size_t)count * sizeof *nodes))) return bti_array_new(NULL);
+    bool symbolic = op == BTI_OP_size;
     for (int i = 0; i < count; i++) {
         nodes[i] = bti_node_of(inputs[i]);
         symbolic = symbolic || nodes[i]->symbolic;
     }
-    bti_node *node = bti_node_new(op, dtype, rank, shape, count, nodes, attr);
+    bti_placement placement;
+    bti_type type;
+    bti_str why = {0};
+    type.dtype = dtype;
+    type.rank = rank;
+    for (int i = 0; i < rank; i++) type.shape[i] = shape[i];
+    poison = bti_poison_unless(bti_op_shape(op, count, nodes, attr, &type, &why), &why);
+    if (!poison) poison = check_size(dtype, type.rank, type.shape, &symbolic);
+    if (!poison) poison = bti_choose_device(inputs, count, &placement);
+    if (!poison) node = bti_node_new(op, dtype, type.rank, type.shape, count, nodes, attr);
     if (nodes != few) bti_free(nodes);
-    if (!node) return bti_array_new(NULL);
+    if (!node) return poison ? poison : bti_array_new(NULL);
     node->weak = weak;
-    node->symbolic = symbolic || op == BTI_OP_size;
+    node->symbolic = symbolic;
     place_node(node, placement);
     bti_eval_recorded(node);
     return bti_array_new(node);
@@ -122,7 +142,7 @@ static bt_status record_placed(bti_op op, bti_host_function *host, bt_array *con
                                bti_region *const *regions, int region_count, bti_placement placement, bt_array *poison,
                                bt_array **results) {
     for (int i = 0; i < result_count && !poison; i++) {
-        bool symbolic;
+        bool symbolic; /* new_tuple looks itself */
         poison = check_size(types[i].dtype, types[i].rank, types[i].shape, &symbolic);
     }
     bti_node *tuple = poison ? NULL : new_tuple(op, inputs, count, attr, types, result_count, regions, region_count);

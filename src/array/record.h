@@ -4,10 +4,19 @@
 
 #include "array/handle.h"
 
-/* Records one node of the innermost scope: poison passes through, its bytes must be countable, its device is chosen, and its
- * place is the running public call's. shape, attr: copied; attr is NULL if the operation has none. */
-bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape, bt_array *const *inputs,
-                     int count, const bti_attr *attr);
+/* Records one node of the innermost scope: poison passes through, the operation's shape rule (ir/op_rules.h) makes its shape or refuses
+ * its inputs, its bytes must be countable, its device is chosen, and its place is the running public call's. rank and shape: what is asked
+ * for where the shape is the caller's to choose; other rules do not read them. shape, attr: copied; attr is NULL if the operation has none. */
+bt_array *bti_record_shaped(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape,
+                            bt_array *const *inputs, int count, const bti_attr *attr);
+/* The same where the rule makes the shape. */
+static inline bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, bt_array *const *inputs, int count,
+                                   const bti_attr *attr) {
+    return bti_record_shaped(op, dtype, weak, 0, NULL, inputs, count, attr);
+}
+/* The poison with the reason that a rule of ir/op_rules.h gave, which is freed; NULL when the operation fits. */
+bt_array *bti_poison_why(bti_str *why);
+static inline bt_array *bti_poison_unless(bool fits, bti_str *why) { return fits ? NULL : bti_poison_why(why); }
 /* Records a tuple and its results: results[] become arrays of the innermost scope. On an error they are poisoned. Nothing is poisoned
  * among the inputs. types, attr: copied; regions: retained: then it is on the device that they were made for. */
 bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,

@@ -1,7 +1,7 @@
 #include "ir/op.h"
 
 const bti_op_row bti_op_rows[BTI_OP_COUNT] = {
-#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, batch, low, high, tolerance, doc) \
+#define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, tangent, batch, low, high, tolerance, doc) \
     {#name, class, arity, BTI_ATTR_##attr, dtype_rule, #gradient, #tangent, #batch, low, high, tolerance, doc},
 #include "ir/ops.def"
 #undef BTI_OP

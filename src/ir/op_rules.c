@@ -36,16 +36,20 @@ bool bti_shapes_may_equal(int rank_a, const int64_t *a, int rank_b, const int64_
     return true;
 }
 
-/* What is asked about, and where the reason goes. */
+/* What is asked about, where the result goes, and where the reason goes. */
 typedef struct question {
     bti_op op;
     int count;
     bti_node *const *inputs;
-    int rank;
-    const int64_t *shape;
     const bti_attr *attr;
-    bti_str *why; /* may be NULL */
+    bti_type *result; /* as bti_op_shape has it */
+    bti_str *why;     /* may be NULL */
 } question;
+
+static void take_shape(bti_type *result, const bti_node *from) {
+    result->rank = from->rank;
+    for (int i = 0; i < from->rank; i++) result->shape[i] = from->shape[i];
+}
 
 /* "(2, 3) cannot be broadcast to (4,)" */
 static bool refuse_shapes(bti_str *why, const bti_node *input, const char *what, int rank, const int64_t *shape) {
@@ -56,11 +60,25 @@ static bool refuse_shapes(bti_str *why, const bti_node *input, const char *what,
     return false;
 }
 
-static bool elementwise_fits(const question *q) {
-    for (int i = 0; i < q->count; i++)
-        if (!bti_shapes_may_equal(q->inputs[i]->rank, q->inputs[i]->shape, q->rank, q->shape))
-            return refuse_shapes(q->why, q->inputs[i], "is not the shape of the result,", q->rank, q->shape);
+/* --- the shape that the caller asks for */
+
+static bool shape_given(const question *q) {
+    (void)q;
     return true;
+}
+
+static bool shape_scalar(const question *q) {
+    q->result->rank = 0;
+    return true;
+}
+
+/* An axis whose indices are int32 (bt_argmax) is no longer than that. */
+static bool shape_iota(const question *q) {
+    int64_t count = q->result->shape[0];
+    if (q->result->dtype != BT_I32 || bti_size_is_symbolic(count) || count <= INT32_MAX) return true;
+    if (q->why)
+        bti_str_addf(q->why, "%lld elements; their indices are int32, so it can have %d", (long long)count, INT32_MAX);
+    return false;
 }
 
 static int64_t size_product(int rank, const int64_t *shape) {
@@ -72,12 +90,12 @@ static int64_t size_product(int rank, const int64_t *shape) {
     return product;
 }
 
-bool bti_reshape_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why) {
-    return bti_may_equal(size_product(x->rank, x->shape), size_product(rank, shape)) ||
-           refuse_shapes(why, x, "has another number of elements than", rank, shape);
+static bool shape_reshape(const question *q) {
+    const bti_node *x = q->inputs[0];
+    return bti_may_equal(size_product(x->rank, x->shape), size_product(q->result->rank, q->result->shape)) ||
+           refuse_shapes(q->why, x, "has another number of elements than", q->result->rank, q->result->shape);
 }
 
-/* Aligned at the right: a recorded node has the rank of its result, the array that it is made of may have less. */
 bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why) {
     int front = rank - x->rank;
     if (front < 0) return refuse_shapes(why, x, "cannot be broadcast to the smaller rank of", rank, shape);
@@ -87,150 +105,193 @@ bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str 
     return true;
 }
 
+static bool shape_expand(const question *q) {
+    return bti_expand_fits(q->inputs[0], q->result->rank, q->result->shape, q->why);
+}
+
 /* Every element of the slice is one of x's. */
-static bool slice_fits(const question *q) {
+static bool shape_slice(const question *q) {
     const bti_node *x = q->inputs[0];
-    for (int i = 0; i < q->rank; i++) {
+    const int64_t *shape = q->result->shape;
+    for (int i = 0; i < x->rank; i++) {
         int64_t first = q->attr->slice.start[i];
         bool known =
-            !bti_size_is_symbolic(q->shape[i]) && !bti_size_is_symbolic(x->shape[i]) && !bti_size_is_symbolic(first);
-        if (!known || !q->shape[i]) continue;
-        int64_t last = first + (q->shape[i] - 1) * q->attr->slice.step[i];
+            !bti_size_is_symbolic(shape[i]) && !bti_size_is_symbolic(x->shape[i]) && !bti_size_is_symbolic(first);
+        if (!known || !shape[i]) continue;
+        int64_t last = first + (shape[i] - 1) * q->attr->slice.step[i];
         if (first < 0 || first >= x->shape[i] || last < 0 || last >= x->shape[i])
-            return refuse_shapes(q->why, x, "has no such part as the slice", q->rank, q->shape);
+            return refuse_shapes(q->why, x, "has no such part as the slice", x->rank, shape);
     }
     return true;
 }
 
-static bool concat_fits(const question *q) {
-    const bti_node *first = q->inputs[0];
+/* All of x lies in the result. */
+static bool shape_pad(const question *q) {
+    const bti_node *x = q->inputs[0];
+    const int64_t *shape = q->result->shape;
+    for (int i = 0; i < x->rank; i++) {
+        int64_t before = q->attr->pad.before[i];
+        bool known =
+            !bti_size_is_symbolic(shape[i]) && !bti_size_is_symbolic(x->shape[i]) && !bti_size_is_symbolic(before);
+        if (known && (before < 0 || bti_size_add(before, x->shape[i]) > shape[i]))
+            return refuse_shapes(q->why, x, "does not fit with its padding into", x->rank, shape);
+    }
+    return true;
+}
+
+/* --- the shape that follows from the inputs */
+
+/* That of all inputs. Of a size that is not known in one of them and known in another, the number. */
+static bool shape_same(const question *q) {
+    bti_type *result = q->result;
+    take_shape(result, q->inputs[0]);
     for (int i = 1; i < q->count; i++) {
         const bti_node *input = q->inputs[i];
-        bool fits = input->rank == first->rank;
-        for (int d = 0; d < first->rank && fits; d++)
-            fits = d == q->attr->axis.axis || bti_may_equal(input->shape[d], first->shape[d]);
-        if (!fits)
-            return refuse_shapes(q->why, input, "does not fit beside the first array,", first->rank, first->shape);
+        bool fits = input->rank == result->rank;
+        for (int d = 0; d < result->rank && fits; d++) {
+            if (input->shape[d] == result->shape[d]) continue;
+            fits = bti_may_equal(input->shape[d], result->shape[d]);
+            if (fits && !bti_size_is_symbolic(input->shape[d])) result->shape[d] = input->shape[d];
+        }
+        if (!fits) return refuse_shapes(q->why, input, "is not the shape of the result,", result->rank, result->shape);
     }
     return true;
 }
 
-static bool matmul_fits(const question *q) {
-    const bti_node *x = q->inputs[0], *y = q->inputs[1];
-    int rank = x->rank;
-    bool fits = rank >= 2 && y->rank == rank && bti_may_equal(x->shape[rank - 1], y->shape[rank - 2]);
-    for (int i = 0; i < rank - 2 && fits; i++) fits = bti_may_equal(x->shape[i], y->shape[i]);
-    return fits || refuse_shapes(q->why, x, "cannot be multiplied with", y->rank, y->shape);
-}
-
-/* An axis whose indices are int32 (bt_argmax) is no longer than that. */
-bool bti_iota_fits(bt_dtype dtype, int64_t count, bti_str *why) {
-    if (dtype != BT_I32 || bti_size_is_symbolic(count) || count <= INT32_MAX) return true;
-    if (why)
-        bti_str_addf(why, "%lld elements; their indices are int32, so it can have %d", (long long)count, INT32_MAX);
-    return false;
+static bool shape_first(const question *q) {
+    take_shape(q->result, q->inputs[0]);
+    return true;
 }
 
 /* Where nothing is, there is no greatest. */
-static bool reduce_fits(const question *q) {
+static bool shape_reduce(const question *q) {
     const bti_node *x = q->inputs[0];
     bool needs_elements = q->op != BTI_OP_sum && q->op != BTI_OP_prod && !q->attr->fold.or_start;
+    take_shape(q->result, x);
     for (int i = 0; i < x->rank; i++) {
-        int64_t size = x->shape[i];
-        if (!(q->attr->fold.axes >> i & 1) || bti_size_is_symbolic(size)) continue;
-        if (needs_elements && size == 0) {
+        if (!(q->attr->fold.axes >> i & 1)) continue;
+        if (needs_elements && x->shape[i] == 0) {
             if (q->why)
                 bti_str_addf(q->why, "no elements along axis %d to take the %s of", i, bti_op_info(q->op)->name);
             return false;
         }
+        q->result->shape[i] = 1;
     }
     return true;
 }
 
-static bool order_fits(const question *q) {
+static bool shape_permute(const question *q) {
+    const bti_node *x = q->inputs[0];
+    q->result->rank = x->rank;
+    for (int i = 0; i < x->rank; i++) q->result->shape[i] = x->shape[q->attr->permute.axis[i]];
+    return true;
+}
+
+/* Equal but on the axis. */
+static bool agree_beside(const bti_node *x, const bti_node *y, int axis) {
+    bool agree = x->rank == y->rank;
+    for (int d = 0; d < x->rank && agree; d++) agree = d == axis || bti_may_equal(x->shape[d], y->shape[d]);
+    return agree;
+}
+
+static bool shape_concat(const question *q) {
+    const bti_node *first = q->inputs[0];
+    int axis = q->attr->axis.axis;
+    take_shape(q->result, first);
+    for (int i = 1; i < q->count; i++) {
+        const bti_node *input = q->inputs[i];
+        if (!agree_beside(input, first, axis))
+            return refuse_shapes(q->why, input, "does not fit beside the first array,", first->rank, first->shape);
+        q->result->shape[axis] = bti_size_add(q->result->shape[axis], input->shape[axis]);
+    }
+    return true;
+}
+
+/* Of x, with as many rows along the axis as there are indices. */
+static bool shape_take(const question *q) {
+    take_shape(q->result, q->inputs[0]);
+    q->result->shape[q->attr->axis.axis] = q->inputs[1]->shape[0];
+    return true;
+}
+
+/* x's; updates have that which rows taken at the indices would have. */
+static bool shape_scatter_add(const question *q) {
+    const bti_node *x = q->inputs[0], *updates = q->inputs[2];
+    (void)shape_take(q);
+    if (!bti_shapes_may_equal(updates->rank, updates->shape, x->rank, q->result->shape))
+        return refuse_shapes(q->why, updates, "are the updates; their shape must be", x->rank, q->result->shape);
+    return shape_first(q);
+}
+
+/* x's; updates have it too, or fewer rows along the axis. */
+static bool shape_update_slice(const question *q) {
+    const bti_node *x = q->inputs[0], *updates = q->inputs[2];
+    int axis = q->attr->axis.axis;
+    if (!agree_beside(updates, x, axis) ||
+        (!bti_may_equal(updates->shape[axis], x->shape[axis]) && updates->shape[axis] > x->shape[axis]))
+        return refuse_shapes(q->why, updates, "is the update; it does not fit into", x->rank, x->shape);
+    return shape_first(q);
+}
+
+/* That of the indices, which x has too but for the axis. */
+static bool shape_gather_axis(const question *q) {
+    const bti_node *x = q->inputs[0], *indices = q->inputs[1];
+    take_shape(q->result, indices);
+    return agree_beside(x, indices, q->attr->axis.axis) ||
+           refuse_shapes(q->why, indices, "are the indices; but for the axis they must have the shape of x,", x->rank,
+                         x->shape);
+}
+
+static bool shape_scatter_axis(const question *q) {
+    const bti_node *indices = q->inputs[1], *updates = q->inputs[2];
+    if (!shape_gather_axis(q)) return false;
+    if (!bti_shapes_may_equal(updates->rank, updates->shape, indices->rank, indices->shape))
+        return refuse_shapes(q->why, updates, "are the updates; their shape must be the indices',", indices->rank,
+                             indices->shape);
+    return shape_first(q);
+}
+
+static bool refuse_count(bti_str *why, int k, const bti_node *x, int axis) {
+    if (!why) return false;
+    bti_str_addf(why, "k is %d; axis %d of shape ", k, axis);
+    bti_shape_text(why, x->rank, x->shape);
+    bti_str_addf(why, " allows 0 to %lld", (long long)x->shape[axis]);
+    return false;
+}
+
+static bool shape_order(const question *q) {
+    const bti_node *x = q->inputs[0];
     int axis = bti_attr_axis(q->op, q->attr);
-    int64_t size = q->inputs[0]->shape[axis];
-    if (bti_size_is_symbolic(size)) return true;
-    if (size > INT32_MAX) {
+    int64_t size = x->shape[axis];
+    bool known = !bti_size_is_symbolic(size);
+    take_shape(q->result, x);
+    if (known && size > INT32_MAX) {
         if (q->why)
             bti_str_addf(q->why, "axis %d has %lld elements; their indices are int32, so it can have %d", axis,
                          (long long)size, INT32_MAX);
         return false;
     }
-    if (q->op == BTI_OP_sort || q->attr->top.k <= size) return true;
-    if (q->why) {
-        bti_str_addf(q->why, "k is %d; axis %d of shape ", q->attr->top.k, axis);
-        bti_shape_text(q->why, q->inputs[0]->rank, q->inputs[0]->shape);
-        bti_str_addf(q->why, " allows 0 to %lld", (long long)size);
-    }
-    return false;
+    if (q->op == BTI_OP_sort) return true;
+    q->result->shape[axis] = q->attr->top.k;
+    return !known || q->attr->top.k <= size || refuse_count(q->why, q->attr->top.k, x, axis);
 }
 
-static bool all_alike(const question *q) {
-    const bti_node *first = q->inputs[0];
-    for (int i = 1; i < q->count; i++) {
-        const bti_node *input = q->inputs[i];
-        if (!bti_shapes_may_equal(input->rank, input->shape, first->rank, first->shape))
-            return refuse_shapes(q->why, input, "is a part; it must have the shape of the first,", first->rank,
-                                 first->shape);
-    }
+static bool shape_matmul(const question *q) {
+    const bti_node *x = q->inputs[0], *y = q->inputs[1];
+    int rank = x->rank;
+    bool fits = rank >= 2 && y->rank == rank && bti_may_equal(x->shape[rank - 1], y->shape[rank - 2]);
+    for (int i = 0; i < rank - 2 && fits; i++) fits = bti_may_equal(x->shape[i], y->shape[i]);
+    if (!fits) return refuse_shapes(q->why, x, "cannot be multiplied with", y->rank, y->shape);
+    take_shape(q->result, x);
+    q->result->shape[rank - 1] = y->shape[rank - 1];
     return true;
 }
 
-/* Updates take x's shape, with as many rows along the axis as there are indices. */
-static bool scatter_add_fits(const question *q) {
-    const bti_node *x = q->inputs[0], *updates = q->inputs[2];
-    int64_t wanted[BTI_MAX_RANK];
-    for (int i = 0; i < x->rank; i++) wanted[i] = i == q->attr->axis.axis ? q->inputs[1]->shape[0] : x->shape[i];
-    return bti_shapes_may_equal(updates->rank, updates->shape, x->rank, wanted) ||
-           refuse_shapes(q->why, updates, "are the updates; their shape must be", x->rank, wanted);
-}
-
-/* Updates have x's shape, or fewer rows along the axis. */
-static bool update_slice_fits(const question *q) {
-    const bti_node *x = q->inputs[0], *updates = q->inputs[2];
-    bool fits = updates->rank == x->rank;
-    for (int d = 0; d < x->rank && fits; d++) {
-        int64_t has = updates->shape[d], room = x->shape[d];
-        bool known = !bti_size_is_symbolic(has) && !bti_size_is_symbolic(room);
-        fits = d == q->attr->axis.axis ? !known || has <= room : bti_may_equal(has, room);
-    }
-    return fits || refuse_shapes(q->why, updates, "is the update; it does not fit into", x->rank, x->shape);
-}
-
-/* Shapes of x and indices agree but on the axis; updates have that of the indices. */
-static bool along_axis_fits(const question *q) {
-    const bti_node *x = q->inputs[0], *indices = q->inputs[1];
-    bool fits = x->rank == indices->rank;
-    for (int d = 0; d < x->rank && fits; d++)
-        fits = d == q->attr->axis.axis || bti_may_equal(x->shape[d], indices->shape[d]);
-    if (!fits)
-        return refuse_shapes(q->why, indices, "are the indices; but for the axis they must have the shape of x,",
-                             x->rank, x->shape);
-    const bti_node *updates = q->count > 2 ? q->inputs[2] : indices;
-    return bti_shapes_may_equal(updates->rank, updates->shape, indices->rank, indices->shape) ||
-           refuse_shapes(q->why, updates, "are the updates; their shape must be the indices',", indices->rank,
-                         indices->shape);
-}
-
-bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
-                       const bti_attr *attr, bti_str *why) {
-    const question q = {op, count, inputs, rank, shape, attr, why};
-    switch (op) {
-    case BTI_OP_reshape: return bti_reshape_fits(inputs[0], rank, shape, why);
-    case BTI_OP_expand: return bti_expand_fits(inputs[0], rank, shape, why);
-    case BTI_OP_slice: return slice_fits(&q);
-    case BTI_OP_concat: return concat_fits(&q);
-    case BTI_OP_matmul: return matmul_fits(&q);
-    case BTI_OP_sort:
-    case BTI_OP_top_k: return order_fits(&q);
-    case BTI_OP_all_reduce: return all_alike(&q);
-    case BTI_OP_scatter_add: return scatter_add_fits(&q);
-    case BTI_OP_update_slice: return update_slice_fits(&q);
-    case BTI_OP_gather_axis:
-    case BTI_OP_scatter_axis: return along_axis_fits(&q);
-    default: break;
-    }
-    if (bti_op_info(op)->class == BTI_ELEMENTWISE) return elementwise_fits(&q);
-    return bti_op_info(op)->class != BTI_REDUCE || reduce_fits(&q);
+bool bti_op_shape(bti_op op, int count, bti_node *const *inputs, const bti_attr *attr, bti_type *result, bti_str *why) {
+    static bool (*const rules[])(const question *q) = {
+#define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, ...) [BTI_OP_##name] = shape_##shape_rule,
+#include "ir/ops.def"
+#undef BTI_OP
+    };
+    return rules[op](&(question){op, count, inputs, attr, result, why});
 }

@@ -1,5 +1,5 @@
-/* The dtype and shape rules of the rows of ops.def. Recording asks them before it makes a node; a call of a function asks the shape rules
- * again once it has numbers for unknown sizes. */
+/* The dtype and shape rules of the rows of ops.def. Recording takes dtype and shape of a node from them; a call of a function asks the
+ * shape rules again once it has numbers for unknown sizes. */
 #ifndef BTI_IR_OP_RULES_H
 #define BTI_IR_OP_RULES_H
 
@@ -18,13 +18,12 @@ static inline bool bti_may_equal(int64_t a, int64_t b) {
 }
 bool bti_shapes_may_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b);
 
-/* Whether the operation makes a result of that shape from such inputs; unknown sizes may turn out to fit.
- * False: with the reason in *why, which may be NULL. */
-bool bti_op_shape_fits(bti_op op, int count, bti_node *const *inputs, int rank, const int64_t *shape,
-                       const bti_attr *attr, bti_str *why);
-/* The same for the operations that broadcasting records. */
-bool bti_iota_fits(bt_dtype dtype, int64_t count, bti_str *why);
-bool bti_reshape_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
+/* The shape of what the operation makes of such inputs; of a tuple (sort), that of each result. False when they do not fit, with the reason
+ * in *why, which may be NULL; unknown sizes may turn out to fit.
+ * In *result stand the dtype and, where the shape is the caller's to choose (the rules given, iota, reshape, expand, slice and pad), rank and shape,
+ * which are checked. Other rules fill in rank and shape. Tuples of the rule `given` have bti_node_fits (ir/region.h) instead. */
+bool bti_op_shape(bti_op op, int count, bti_node *const *inputs, const bti_attr *attr, bti_type *result, bti_str *why);
+/* Whether x can be broadcast to the shape, aligned at the right: a recorded `expand` has the rank of its result, x may have a smaller one. */
 bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
 
 #endif

@@ -81,9 +81,9 @@ static bool tuple_fits(const bti_node *node, bti_str *why) {
 bool bti_node_fits(const bti_node *node) {
     if (node->host && node->tuple) return node->host->fits(node->host, node);
     if (node->tuple && node->tuple->region_count) return tuple_fits(node, NULL);
-    if (node->op == BTI_OP_iota) return bti_iota_fits((bt_dtype)node->dtype, node->shape[0], NULL);
-    return bti_op_shape_fits((bti_op)node->op, node->input_count, node->inputs, node->rank, node->shape, node->attr,
-                             NULL);
+    bti_type is = node->tuple ? *bti_tuple_type(node->tuple, 0) : bti_type_of(node), made = is;
+    return bti_op_shape((bti_op)node->op, node->input_count, node->inputs, node->attr, &made, NULL) &&
+           bti_shapes_may_equal(made.rank, made.shape, is.rank, is.shape);
 }
 
 /* --- once more -------------------------------------------------------------------------------------------------------- */

@@ -12,15 +12,6 @@ bool bti_shape_count(int rank, const int64_t *shape, int64_t *count) {
     return empty || fits;
 }
 
-bool bti_shape_fits(int rank, const int64_t *shape, size_t element_bytes) {
-    int64_t bytes = (int64_t)element_bytes;
-    for (int axis = 0; axis < rank; axis++) {
-        if (bti_size_is_symbolic(shape[axis]) || shape[axis] == 0) continue;
-        if (shape[axis] < 0 || __builtin_mul_overflow(bytes, shape[axis], &bytes)) return false;
-    }
-    return bytes < INT64_MAX; /* which a sum or product of sizes is that overflowed */
-}
-
 bool bti_shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b) {
     if (rank_a != rank_b) return false;
     for (int axis = 0; axis < rank_a; axis++)

@@ -20,7 +20,14 @@ typedef struct bti_layout {
 bool bti_shape_count(int rank, const int64_t *shape, int64_t *count);
 /* Whether no product of the sizes, in bytes, overflows: a size of 0 counts as 1, so that the product of some of the axes fits
  * as well; symbolic sizes are left out. Every recorded array has such a shape. */
-bool bti_shape_fits(int rank, const int64_t *shape, size_t element_bytes);
+static inline bool bti_shape_fits(int rank, const int64_t *shape, size_t element_bytes) {
+    int64_t bytes = (int64_t)element_bytes;
+    for (int axis = 0; axis < rank; axis++) {
+        if (bti_size_is_symbolic(shape[axis]) || shape[axis] == 0) continue;
+        if (shape[axis] < 0 || __builtin_mul_overflow(bytes, shape[axis], &bytes)) return false;
+    }
+    return bytes < INT64_MAX; /* which a sum or product of sizes is that overflowed */
+}
 bool bti_shape_equal(int rank_a, const int64_t *a, int rank_b, const int64_t *b);
 /* "(2, 3)", "(3,)", "()"; a symbolic size prints as "?1". */
 void bti_shape_text(bti_str *text, int rank, const int64_t *shape);

@@ -12,7 +12,7 @@ bt_array *bti_record_again(const bti_application *a, bt_array *(*input)(const bt
     if (!inputs) return bti_array_new(NULL);
     for (int i = 0; i < a->count; i++) inputs[i] = input(a, i);
     bt_array *made =
-        bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, rank, shape, inputs, a->count, attr);
+        bti_record_shaped((bti_op)node->op, (bt_dtype)node->dtype, node->weak, rank, shape, inputs, a->count, attr);
     bti_free(inputs);
     return made;
 }
@@ -47,8 +47,8 @@ bt_array *bti_record_batched(const bti_application *a, bt_array *const *inputs, 
     int64_t shape[BTI_MAX_RANK];
     bt_array *poison;
     if (!stacked_shape(node, a->size, shape, &poison)) return poison;
-    return bti_record((bti_op)node->op, (bt_dtype)node->dtype, node->weak, node->rank + 1, shape, inputs, a->count,
-                      attr);
+    return bti_record_shaped((bti_op)node->op, (bt_dtype)node->dtype, node->weak, node->rank + 1, shape, inputs,
+                             a->count, attr);
 }
 
 static bt_array *record_stacks(const bti_application *a, const bti_attr *attr) {

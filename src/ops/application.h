@@ -30,13 +30,14 @@ typedef void bti_transform_rule(bti_application *a);
 
 /* Tangents. image[i]: the derivative of x[i] in some direction, with its shape and dtype; NULL: it is zero, as those of integers always are.
  * made[i]: the derivative of result i, NULL (as before the call) where it is zero. */
-#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, ...) bti_transform_rule bti_tangent_##tangent;
+#define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, tangent, ...) \
+    bti_transform_rule bti_tangent_##tangent;
 #include "ir/ops.def"
 #undef BTI_OP
 
 /* Batches. image[i]: `size` values of x[i] stacked along a new first axis; NULL: x[i] is the same for all of them. made[i]: the
  * values of result i stacked in the same way; never NULL. */
-#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, batch, ...) \
+#define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, tangent, batch, ...) \
     bti_transform_rule bti_batch_##batch;
 #include "ir/ops.def"
 #undef BTI_OP

@@ -130,10 +130,7 @@ typedef struct bounded {
     bti_region **regions; /* test, body */
 } bounded;
 
-static bt_array *apart(bt_array *x) {
-    const bti_node *node = bti_node_of(x);
-    return bti_record(BTI_OP_copy, (bt_dtype)node->dtype, false, node->rank, node->shape, &x, 1, NULL);
-}
+static bt_array *apart(bt_array *x) { return bti_record(BTI_OP_copy, bti_dtype(x), false, &x, 1, NULL); }
 
 static void run_region(const bounded *s, const bti_region *region, bt_array *const *carry, bt_array **outputs) {
     bt_array **inputs = bti_alloc((size_t)(s->count + 1) * sizeof *inputs);

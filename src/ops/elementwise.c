@@ -64,6 +64,11 @@ static bt_array *broadcast_shape(bt_array *const *arrays, int count, int *rank, 
     return NULL;
 }
 
+/* bti_cast of what is not poisoned: most inputs have the dtype already. */
+static bt_array *cast_if_other(bt_array *x, bt_dtype dtype) {
+    return bti_dtype(x) == dtype && !bti_node_of(x)->weak ? x : bti_cast(x, dtype);
+}
+
 bt_array *bti_unary(bti_op op, bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
@@ -71,8 +76,8 @@ bt_array *bti_unary(bti_op op, bt_array *x) {
     bt_dtype in, out;
     if ((poison = apply_dtype_rule(op, (bt_dtype)node->dtype, &in, &out))) return poison;
     bool weak = node->weak && bti_dtype_is_float(out);
-    if (!weak) x = bti_cast(x, in);
-    return bti_record(op, out, weak, node->rank, node->shape, &x, 1, NULL);
+    if (!weak) x = cast_if_other(x, in);
+    return bti_record(op, out, weak, &x, 1, NULL);
 }
 
 /* The inputs cast and broadcast to one dtype and shape, then one node. */
@@ -84,10 +89,11 @@ bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt
     if (poison) return poison;
     for (int i = 0; i < count; i++) {
         bool as_it_is = op == BTI_OP_where && i == 0;
-        if (!as_it_is && !(weak && bti_node_of(inputs[i])->weak)) inputs[i] = bti_cast(inputs[i], in);
-        inputs[i] = bti_expand(inputs[i], rank, shape);
+        if (!as_it_is && !(weak && bti_node_of(inputs[i])->weak)) inputs[i] = cast_if_other(inputs[i], in);
+        if (!bti_shape_equal(bti_rank(inputs[i]), bti_shape(inputs[i]), rank, shape))
+            inputs[i] = bti_expand(inputs[i], rank, shape);
     }
-    return bti_record(op, out, weak, rank, shape, inputs, count, attr);
+    return bti_record(op, out, weak, inputs, count, attr);
 }
 
 bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {

@@ -23,8 +23,7 @@ void bti_tangent_callback(bti_application *a) { a->made[0] = a->image[0]; }
 static bt_array *record_callback(bti_host_function *function, bt_array *x) {
     bt_array *result = bti_poisoned_by(&x, 1);
     if (!result) {
-        const bti_node *node = bti_node_of(x);
-        result = bti_record(BTI_OP_callback, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, &x, 1, NULL);
+        result = bti_record_by_rules(BTI_OP_callback, &x, 1, NULL);
         if (bti_node_of(result)->op == BTI_OP_callback) bti_node_of(result)->host = bti_host_retain(function);
     }
     bti_host_release(function);

@@ -32,12 +32,7 @@ bt_array *bti_take(bt_array *x, bt_array *indices, int axis) {
     bt_array *inputs[2] = {x, indices};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (!poison) poison = check_indices(indices);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    int64_t shape[BTI_MAX_RANK];
-    memcpy(shape, node->shape, sizeof shape);
-    shape[axis] = bti_node_of(indices)->shape[0];
-    return bti_record_checked(BTI_OP_take, node->rank, shape, inputs, 2, &(bti_attr){.axis = {axis}});
+    return poison ? poison : bti_record_by_rules(BTI_OP_take, inputs, 2, &(bti_attr){.axis = {axis}});
 }
 
 static bt_array *record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -46,7 +41,7 @@ static bt_array *record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_ar
     if (!poison) poison = check_indices(indices);
     if (poison) return poison;
     inputs[2] = bti_cast(updates, bti_dtype(x));
-    return bti_record_checked(op, bti_rank(x), bti_shape(x), inputs, 3, &(bti_attr){.axis = {axis}});
+    return bti_record_by_rules(op, inputs, 3, &(bti_attr){.axis = {axis}});
 }
 
 bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -122,9 +117,7 @@ bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
     bt_array *inputs[2] = {x, indices};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (!poison) poison = check_indices(indices);
-    if (poison) return poison;
-    return bti_record_checked(BTI_OP_gather_axis, bti_rank(x), bti_shape(indices), inputs, 2,
-                              &(bti_attr){.axis = {axis}});
+    return poison ? poison : bti_record_by_rules(BTI_OP_gather_axis, inputs, 2, &(bti_attr){.axis = {axis}});
 }
 
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {

@@ -66,7 +66,7 @@ bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison)
 /* --- scalars ------------------------------------------------------------------------------------------------------ */
 
 bt_array *bti_scalar_bits(uint64_t bits, bt_dtype dtype) {
-    return bti_record(BTI_OP_const, dtype, false, 0, NULL, NULL, 0, &(bti_attr){.constant = {bits}});
+    return bti_record(BTI_OP_const, dtype, false, NULL, 0, &(bti_attr){.constant = {bits}});
 }
 
 static bt_array *record_scalar(double value, bt_dtype dtype, bool weak) {
@@ -79,7 +79,7 @@ static bt_array *record_scalar(double value, bt_dtype dtype, bool weak) {
         bits = dtype != BT_U64 ? INT64_MAX : value >= 18446744073709551615.0 ? UINT64_MAX : (uint64_t)value;
     else
         bits = value != value ? 0 : (uint64_t)(value <= -9223372036854775808.0 ? INT64_MIN : (int64_t)value);
-    return bti_record(BTI_OP_const, dtype, weak, 0, NULL, NULL, 0, &(bti_attr){.constant = {bits}});
+    return bti_record(BTI_OP_const, dtype, weak, NULL, 0, &(bti_attr){.constant = {bits}});
 }
 
 bt_array *bti_scalar(double value, bt_dtype dtype) { return record_scalar(value, dtype, false); }
@@ -91,13 +91,11 @@ bt_array *bti_scalar_like(double value, bt_array *x) {
 
 bt_array *bti_size_scalar(int64_t size, bt_dtype dtype) {
     if (!bti_size_is_symbolic(size)) return record_scalar((double)size, dtype, false);
-    return bti_record(BTI_OP_size, dtype, false, 0, NULL, NULL, 0, &(bti_attr){.size = {size}});
+    return bti_record(BTI_OP_size, dtype, false, NULL, 0, &(bti_attr){.size = {size}});
 }
 
 bt_array *bti_iota(int64_t count, bt_dtype dtype) {
-    bti_str why = {0};
-    bt_array *poison = bti_poison_unless(bti_iota_fits(dtype, count, &why), &why);
-    return poison ? poison : bti_record(BTI_OP_iota, dtype, false, 1, &count, NULL, 0, NULL);
+    return bti_record_shaped(BTI_OP_iota, dtype, false, 1, &count, NULL, 0, NULL);
 }
 
 bt_array *bt_num(double value) {
@@ -140,7 +138,7 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     if (node->dtype == dtype && !node->weak) return x;
-    return bti_record(BTI_OP_cast, dtype, false, node->rank, node->shape, &x, 1, NULL);
+    return bti_record(BTI_OP_cast, dtype, false, &x, 1, NULL);
 }
 
 bt_array *bti_bitcast(bt_array *x, bt_dtype dtype) {
@@ -152,14 +150,12 @@ bt_array *bti_bitcast(bt_array *x, bt_dtype dtype) {
         return bti_poisonf(BT_INVALID_ARGUMENT,
                            "%s and %s have no bits in common: sizes must be equal, bool goes with bool",
                            bt_dtype_name((bt_dtype)node->dtype), bt_dtype_name(dtype));
-    return node->dtype == dtype ? x : bti_record(BTI_OP_bitcast, dtype, false, node->rank, node->shape, &x, 1, NULL);
+    return node->dtype == dtype ? x : bti_record(BTI_OP_bitcast, dtype, false, &x, 1, NULL);
 }
 
 bt_array *bti_stop(bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    return bti_record(BTI_OP_stop, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, &x, 1, NULL);
+    return poison ? poison : bti_record_by_rules(BTI_OP_stop, &x, 1, NULL);
 }
 
 bt_array *bti_to_float(bt_array *x) {
@@ -169,22 +165,12 @@ bt_array *bti_to_float(bt_array *x) {
 
 /* --- other shapes ------------------------------------------------------------------------------------------------- */
 
-bt_array *bti_poison_why(bti_str *why) {
-    bt_array *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s", bti_str_text(why));
-    bti_str_free(why);
-    return poison;
-}
-
-bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array *const *inputs, int count,
-                             const bti_attr *attr) {
-    bti_node *few[8] = {0}, **nodes = few;
-    if (count > 8 && !(nodes = bti_alloc((size_t)count * sizeof *nodes))) return bti_array_new(NULL);
-    for (int i = 0; i < count; i++) nodes[i] = bti_node_of(inputs[i]);
+bt_array *bti_record_by_rules(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr) {
+    const bti_node *x = bti_node_of(inputs[0]);
+    bt_dtype in, out;
     bti_str why = {0};
-    bt_array *poison = bti_poison_unless(bti_op_shape_fits(op, count, nodes, rank, shape, attr, &why), &why);
-    const bti_node *x = nodes[0];
-    if (nodes != few) bti_free(nodes);
-    return poison ? poison : bti_record(op, (bt_dtype)x->dtype, x->weak, rank, shape, inputs, count, attr);
+    if (!bti_op_dtypes(op, (bt_dtype)x->dtype, &in, &out, &why)) return bti_poison_why(&why);
+    return bti_record(op, out, x->weak, inputs, count, attr);
 }
 
 bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
@@ -192,9 +178,7 @@ bt_array *bti_reshape(bt_array *x, int rank, const int64_t *shape) {
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
-    bti_str why = {0};
-    poison = bti_poison_unless(bti_reshape_fits(node, rank, shape, &why), &why);
-    return poison ? poison : bti_record(BTI_OP_reshape, (bt_dtype)node->dtype, node->weak, rank, shape, &x, 1, NULL);
+    return bti_record_shaped(BTI_OP_reshape, (bt_dtype)node->dtype, node->weak, rank, shape, &x, 1, NULL);
 }
 
 /* First the axes that are new, then the sizes. */
@@ -203,17 +187,16 @@ bt_array *bti_expand(bt_array *x, int rank, const int64_t *shape) {
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     if (bti_shape_equal(node->rank, node->shape, rank, shape)) return x;
-    bti_str why = {0};
-    poison = bti_poison_unless(bti_expand_fits(node, rank, shape, &why), &why);
-    if (poison) return poison;
     int front = rank - node->rank;
     if (front) {
+        bti_str why = {0};
+        if (!bti_expand_fits(node, rank, shape, &why)) return bti_poison_why(&why);
         int64_t aligned[BTI_MAX_RANK];
         for (int i = 0; i < rank; i++) aligned[i] = i < front ? 1 : node->shape[i - front];
         x = bti_reshape(x, rank, aligned);
         if (bti_shape_equal(rank, aligned, rank, shape) || bti_array_error(x)) return x;
     }
-    return bti_record(BTI_OP_expand, bti_dtype(x), bti_node_of(x)->weak, rank, shape, &x, 1, NULL);
+    return bti_record_shaped(BTI_OP_expand, bti_dtype(x), bti_node_of(x)->weak, rank, shape, &x, 1, NULL);
 }
 
 bt_array *bti_drop_axes(bt_array *x, uint32_t mask) {
@@ -239,19 +222,8 @@ bt_array *bti_new_axis(bt_array *x, int axis) {
 
 static bt_array *reduce(bti_op op, bt_array *x, uint32_t mask, bool or_start) {
     bt_array *poison = bti_poisoned_by(&x, 1);
-    if (poison) return poison;
-    bti_node *const node = bti_node_of(x);
-    bt_dtype in, out;
-    int64_t shape[BTI_MAX_RANK];
-    bti_attr attr = {.fold = {mask, or_start}};
-    for (int i = 0; i < node->rank; i++) shape[i] = mask >> i & 1 ? 1 : node->shape[i];
-    bti_str why = {0};
-    poison = bti_poison_unless(bti_op_dtypes(op, (bt_dtype)node->dtype, &in, &out, &why) &&
-                                   bti_op_shape_fits(op, 1, &node, node->rank, shape, &attr, &why),
-                               &why);
-    if (poison) return poison;
-    if (mask == 0 && out == node->dtype) return x;
-    return bti_record(op, out, node->weak && bti_dtype_is_float(out), node->rank, shape, &x, 1, &attr);
+    if (poison || !mask) return poison ? poison : x;
+    return bti_record_by_rules(op, &x, 1, &(bti_attr){.fold = {mask, or_start}});
 }
 
 bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask) { return reduce(op, x, mask, false); }

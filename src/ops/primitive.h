@@ -89,12 +89,9 @@ bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask);
 /* The same; max and min of no elements are the least and the greatest value of the dtype (-inf and inf; false and true), not refused. */
 bt_array *bti_reduce_or_start(bti_op op, bt_array *x, uint32_t mask);
 
-/* The poison with the reason that a rule of ir/op_rules.h gave, which is freed; NULL when the operation fits. */
-bt_array *bti_poison_why(bti_str *why);
-static inline bt_array *bti_poison_unless(bool fits, bti_str *why) { return fits ? NULL : bti_poison_why(why); }
-/* One primitive whose result has x's dtype; inputs[0] is x, none is poisoned. Checks its shape rule. */
-bt_array *bti_record_checked(bti_op op, int rank, const int64_t *shape, bt_array *const *inputs, int count,
-                             const bti_attr *attr);
+/* One primitive by the rules of its row: the dtype is what the dtype rule makes of that of inputs[0], which is not poisoned, and the result
+ * is as weak. */
+bt_array *bti_record_by_rules(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr);
 
 /* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
 

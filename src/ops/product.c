@@ -10,19 +10,7 @@ bt_array *bti_record_matmul(bt_array *a, bt_array *b) {
     bt_array *inputs[2] = {a, b};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (poison) return poison;
-    bti_node *const nodes[2] = {bti_node_of(a), bti_node_of(b)};
-    const bti_node *x = nodes[0], *y = nodes[1];
-    bt_dtype in, out;
-    bti_str why = {0};
-    poison = bti_poison_unless(bti_op_dtypes(BTI_OP_matmul, (bt_dtype)x->dtype, &in, &out, &why) &&
-                                   bti_op_shape_fits(BTI_OP_matmul, 2, nodes, x->rank, x->shape, NULL, &why),
-                               &why);
-    if (poison) return poison;
-    int rank = x->rank;
-    int64_t shape[BTI_MAX_RANK];
-    memcpy(shape, x->shape, sizeof shape);
-    shape[rank - 1] = y->shape[rank - 1];
-    return bti_record(BTI_OP_matmul, out, x->weak && y->weak, rank, shape, inputs, 2, NULL);
+    return bti_record_by_rules(BTI_OP_matmul, inputs, 2, NULL);
 }
 
 static bt_array *shapes_do_not_fit(const bt_array *a, const bt_array *b, const char *why) {

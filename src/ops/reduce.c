@@ -203,14 +203,7 @@ bt_array *bt_norm(bt_array *x, bt_axes axes, bool keepdims) {
 
 bt_array *bti_cumsum(bt_array *x, int axis, bool reverse) {
     bt_array *poison = bti_poisoned_by(&x, 1);
-    if (poison) return poison;
-    const bti_node *node = bti_node_of(x);
-    bt_dtype in, out;
-    bti_str why = {0};
-    poison = bti_poison_unless(bti_op_dtypes(BTI_OP_cumsum, (bt_dtype)node->dtype, &in, &out, &why), &why);
-    if (poison) return poison;
-    bti_attr attr = {.running = {axis, reverse}};
-    return bti_record(BTI_OP_cumsum, out, node->weak, node->rank, node->shape, &x, 1, &attr);
+    return poison ? poison : bti_record_by_rules(BTI_OP_cumsum, &x, 1, &(bti_attr){.running = {axis, reverse}});
 }
 
 bt_array *bt_cumsum(bt_array *x, int axis, bool reverse) {

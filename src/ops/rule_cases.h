@@ -59,7 +59,7 @@ CALL(gather_axis, bti_gather_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), 1
 CALL(scatter_axis, bti_scatter_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
-CALL(barrier, bti_record(BTI_OP_barrier, BT_F64, false, 2, SIZES(2, 2), x, 2, NULL))
+CALL(barrier, bti_record_by_rules(BTI_OP_barrier, x, 2, NULL))
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
 /* x * y, with rules that are right for it. */
 static bt_status multiply(const bt_elements *in, int count, const bt_elements *out, const bt_custom_args *args) {
@@ -94,7 +94,7 @@ static bt_array *custom_product(bt_array *const *x) {
 }
 CALL(custom, custom_product(x))
 CALL(copy, bt_to(x[0], "gpu:1"))
-CALL(call, bti_record(BTI_OP_call, bti_dtype(x[0]), false, 2, SIZES(2, 2), x, 1, NULL))
+CALL(call, bti_record_shaped(BTI_OP_call, BT_F64, false, 2, SIZES(2, 2), x, 1, NULL))
 CALL(all_reduce, over_devices(x))
 
 static const rule_case cases[] = {

@@ -6,7 +6,8 @@
 #define bti_gradient_none NULL
 bti_gradient_rule *bti_gradient_rule_of(bti_op op) {
     static bti_gradient_rule *const rules[] = {
-#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, ...) [BTI_OP_##name] = bti_gradient_##gradient,
+#define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, ...) \
+    [BTI_OP_##name] = bti_gradient_##gradient,
 #include "ir/ops.def"
 #undef BTI_OP
     };
@@ -16,7 +17,8 @@ bti_gradient_rule *bti_gradient_rule_of(bti_op op) {
 #define bti_tangent_none NULL
 bti_transform_rule *bti_tangent_rule_of(bti_op op) {
     static bti_transform_rule *const rules[] = {
-#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, ...) [BTI_OP_##name] = bti_tangent_##tangent,
+#define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, tangent, ...) \
+    [BTI_OP_##name] = bti_tangent_##tangent,
 #include "ir/ops.def"
 #undef BTI_OP
     };
@@ -26,7 +28,8 @@ bti_transform_rule *bti_tangent_rule_of(bti_op op) {
 #define bti_batch_none NULL
 bti_transform_rule *bti_batch_rule_of(bti_op op) {
     static bti_transform_rule *const rules[] = {
-#define BTI_OP(name, class, arity, attr, dtype_rule, gradient, tangent, batch, ...) [BTI_OP_##name] = bti_batch_##batch,
+#define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, tangent, batch, ...) \
+    [BTI_OP_##name] = bti_batch_##batch,
 #include "ir/ops.def"
 #undef BTI_OP
     };
@@ -45,9 +48,7 @@ void bti_tangent_copy(bti_application *a) { a->made[0] = bti_move(a->image[0], a
 BTI_GRADIENT_1(barrier, g)
 
 static bt_array *barrier(bt_array *x, bt_array *after) {
-    const bti_node *node = bti_node_of(x);
-    bt_array *inputs[2] = {x, after};
-    return bti_record(BTI_OP_barrier, (bt_dtype)node->dtype, node->weak, node->rank, node->shape, inputs, 2, NULL);
+    return bti_record_by_rules(BTI_OP_barrier, (bt_array *[]){x, after}, 2, NULL);
 }
 void bti_tangent_barrier(bti_application *a) {
     if (a->image[0]) a->made[0] = barrier(a->image[0], a->x[1]);

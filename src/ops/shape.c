@@ -51,15 +51,13 @@ bt_array *bti_permute(bt_array *x, const int *axes) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
-    int64_t shape[BTI_MAX_RANK];
     bti_attr attr = {.permute = {{0}}};
     bool moved = false;
     for (int i = 0; i < node->rank; i++) {
-        shape[i] = node->shape[axes[i]];
         attr.permute.axis[i] = axes[i];
         moved = moved || axes[i] != i;
     }
-    return moved ? bti_record_checked(BTI_OP_permute, node->rank, shape, &x, 1, &attr) : x;
+    return moved ? bti_record_by_rules(BTI_OP_permute, &x, 1, &attr) : x;
 }
 
 bt_array *bt_permute_axes(bt_array *x, bt_axes axes) {

@@ -17,7 +17,8 @@ bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, cons
         attr.slice.step[i] = count[i] == 0 || count[i] == 1 ? 1 : step[i]; /* a longer step would leave the array */
         whole = whole && start[i] == 0 && step[i] == 1 && count[i] == node->shape[i];
     }
-    return whole ? x : bti_record_checked(BTI_OP_slice, node->rank, count, &x, 1, &attr);
+    if (whole) return x;
+    return bti_record_shaped(BTI_OP_slice, bti_dtype(x), node->weak, node->rank, count, &x, 1, &attr);
 }
 
 bt_array *bti_slice_part(bt_array *x, int axis, int64_t start, int64_t step, int64_t count) {
@@ -237,7 +238,7 @@ bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array
     }
     if (none) return x;
     inputs[1] = bti_cast(value, (bt_dtype)node->dtype);
-    return bti_record(BTI_OP_pad, (bt_dtype)node->dtype, node->weak, node->rank, shape, inputs, 2, &attr);
+    return bti_record_shaped(BTI_OP_pad, bti_dtype(x), node->weak, node->rank, shape, inputs, 2, &attr);
 }
 
 void bti_gradient_pad(bti_backward *b) {
@@ -258,7 +259,7 @@ void bti_gradient_pad(bti_backward *b) {
 static bt_array *padding_of(const bti_application *a) {
     const bti_node *node = a->node;
     bt_array *inputs[2] = {bt_full_shape(0, BT_BOOL, bt_shape_of(a->x[0])), bti_scalar(1, BT_BOOL)};
-    return bti_record(BTI_OP_pad, BT_BOOL, false, node->rank, node->shape, inputs, 2, node->attr);
+    return bti_record_shaped(BTI_OP_pad, BT_BOOL, false, node->rank, node->shape, inputs, 2, node->attr);
 }
 
 void bti_batch_pad(bti_application *a) {
@@ -291,11 +292,7 @@ bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, double va
 bt_array *bti_concat(bt_array *const *arrays, int count, int axis) {
     bt_array *poison = bti_poisoned_by(arrays, count);
     if (poison || count == 1) return poison ? poison : arrays[0];
-    int64_t shape[BTI_MAX_RANK];
-    memcpy(shape, bti_shape(arrays[0]), sizeof shape);
-    for (int i = 1; i < count; i++)
-        if (axis < bti_rank(arrays[i])) shape[axis] = bti_size_add(shape[axis], bti_shape(arrays[i])[axis]);
-    return bti_record_checked(BTI_OP_concat, bti_rank(arrays[0]), shape, arrays, count, &(bti_attr){.axis = {axis}});
+    return bti_record_by_rules(BTI_OP_concat, arrays, count, &(bti_attr){.axis = {axis}});
 }
 
 void bti_gradient_concat(bti_backward *b) {

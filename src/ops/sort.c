@@ -13,12 +13,11 @@ static bt_array *record_order(bti_op op, bt_array *x, const bti_attr *attr, int 
     if (bti_node_of(x)->weak) x = bti_cast(x, bti_dtype(x));
     if ((poison = bti_poisoned_by(&x, 1))) return poison;
     bti_node *const node = bti_node_of(x);
+    bti_type types[2] = {{.dtype = bti_dtype(x)}};
     bti_str why = {0};
-    poison = bti_poison_unless(bti_op_shape_fits(op, 1, &node, node->rank, node->shape, attr, &why), &why);
-    if (poison) return poison;
-    bti_type types[2] = {bti_type_of(node), bti_type_of(node)};
+    if (!bti_op_shape(op, 1, &node, attr, &types[VALUES], &why)) return bti_poison_why(&why);
+    types[INDICES] = types[VALUES];
     types[INDICES].dtype = BT_I32;
-    for (int i = 0; i < 2 && op == BTI_OP_top_k; i++) types[i].shape[attr->top.axis] = attr->top.k;
     (void)bti_record_tuple(op, &x, 1, attr, types, 2, NULL, 0, results); /* else they are poisoned */
     return results[wanted];
 }

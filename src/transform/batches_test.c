@@ -78,7 +78,7 @@ CALL(top_k_indices, bt_top_k_indices(x[0], 3))
 CALL(gather_axis, bti_gather_axis(x[0], x[1], 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], x[1], x[2], 0))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
-CALL(barrier, bti_record(BTI_OP_barrier, BT_F32, false, 2, bti_node_of(x[0])->shape, x, 2, NULL))
+CALL(barrier, bti_record_by_rules(BTI_OP_barrier, x, 2, NULL))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
 /* The sum of x [n], times y [m]. */
@@ -107,7 +107,7 @@ static bt_array *sums(bt_array **x, bt_custom_batch_fn *batch) {
 CALL(custom_by_row, sums(x, NULL))
 CALL(custom_rule, sums(x, batch_of_sums))
 CALL(copy, bt_to(x[0], "gpu:1"))
-CALL(call, bti_record(BTI_OP_call, bti_dtype(x[0]), false, bti_rank(x[0]), bti_shape(x[0]), x, 1, NULL))
+CALL(call, bti_record_shaped(BTI_OP_call, BT_F32, false, bti_rank(x[0]), bti_shape(x[0]), x, 1, NULL))
 CALL(all_reduce, over_devices(x))
 CALL(stop, bti_stop(x[0]))
 
