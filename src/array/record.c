@@ -164,7 +164,6 @@ static bt_status record_tuple(bti_op op, bti_host_function *host, bt_array *cons
                               int region_count, bt_array **results) {
     bti_placement placement;
     bt_array *poison = bti_choose_device(inputs, count, &placement);
-    if (!poison && region_count && regions[0]->output_count) placement.device = regions[0]->outputs[0]->device;
     if (!poison && host && bti_host_can_run_on(host, placement.device) != BT_OK) poison = bti_poison(bti_error_last());
     return record_placed(op, host, inputs, count, attr, types, result_count, regions, region_count, placement, poison,
                          results);

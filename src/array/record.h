@@ -18,7 +18,7 @@ static inline bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, bt_arra
 bt_array *bti_poison_why(bti_str *why);
 static inline bt_array *bti_poison_unless(bool fits, bti_str *why) { return fits ? NULL : bti_poison_why(why); }
 /* Records a tuple and its results: results[] become arrays of the innermost scope. On an error they are poisoned. Nothing is poisoned
- * among the inputs. types, attr: copied; regions: retained: then it is on the device that they were made for. */
+ * among the inputs. types, attr: copied; regions: retained. What is in them runs where the tuple does. */
 bt_status bti_record_tuple(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr, const bti_type *types,
                            int result_count, bti_region *const *regions, int region_count, bt_array **results);
 /* The same of an operation of the program's, whose function, which names it, it retains. */

@@ -60,7 +60,7 @@ static bool fill_control(bti_planner *planner, bti_control *control, const bti_n
 
 static int32_t add_scratch(bti_planner *planner, const bti_node *node, int64_t bytes) {
     bti_layout layout = {.stride = {1}};
-    return bti_add_value(planner, node, node->device, -1, BT_U8, 1, &bytes, &layout);
+    return bti_add_value(planner, node, bti_device_of(planner, node), -1, BT_U8, 1, &bytes, &layout);
 }
 
 void bti_plan_control(bti_planner *planner, bti_node *node) {
@@ -73,7 +73,8 @@ void bti_plan_control(bti_planner *planner, bti_node *node) {
     if (!planned) planner->failed = true; /* the plan frees what there is of it */
     planner->now = node;
     for (int i = 0; i < node->input_count && !planner->failed; i++)
-        inputs[i] = bti_add_dense(planner, node->inputs[i], bti_value_on(planner, node->inputs[i], node->device));
+        inputs[i] = bti_add_dense(planner, node->inputs[i],
+                                  bti_value_on(planner, node->inputs[i], bti_device_of(planner, node)));
     int32_t *outputs = inputs + node->input_count;
     for (int i = 0; i < count && !planner->failed; i++) {
         const bti_type *type = bti_tuple_type(node->tuple, i);
@@ -81,7 +82,8 @@ void bti_plan_control(bti_planner *planner, bti_node *node) {
         if (rows && !bti_use_of(planner, node)->read[i])
             outputs[i] = bti_add_nothing(planner, node);
         else
-            outputs[i] = bti_add_value(planner, node, node->device, -1, type->dtype, type->rank, type->shape, NULL);
+            outputs[i] = bti_add_value(planner, node, bti_device_of(planner, node), -1, type->dtype, type->rank,
+                                       type->shape, NULL);
     }
     if (!planner->failed) {
         bti_control *kept = &plan->controls.items[plan->controls.count - 1];
@@ -90,7 +92,7 @@ void bti_plan_control(bti_planner *planner, bti_node *node) {
     if (!planner->failed) {
         bti_step step = {.kind = BTI_STEP_CONTROL,
                          .op = node->op,
-                         .device = node->device,
+                         .device = bti_device_of(planner, node),
                          .node = node,
                          .input_count = node->input_count,
                          .output_count = count + 1,

@@ -16,19 +16,21 @@ static bool makes(const bti_planner *planner, const bti_step *step, const bti_tu
 static int32_t add_custom(bti_planner *planner, bti_node *node, int32_t *inputs, int32_t *outputs) {
     const bti_tuple *tuple = node->tuple;
     bti_step step = {.op = node->op,
-                     .device = node->device,
+                     .device = bti_device_of(planner, node),
                      .node = node,
-                     .own_kernel = bti_host_has_kernel(node->host, planner->how->target(node->device)->language),
+                     .own_kernel =
+                         bti_host_has_kernel(node->host, planner->how->target(bti_device_of(planner, node))->language),
                      .input_count = node->input_count,
                      .output_count = tuple->result_count};
     bti_known known = {.step = -1};
     for (int i = 0; i < node->input_count && !planner->failed; i++)
-        inputs[i] = bti_add_dense(planner, node, bti_value_on(planner, node->inputs[i], node->device));
+        inputs[i] = bti_add_dense(planner, node, bti_value_on(planner, node->inputs[i], bti_device_of(planner, node)));
     int32_t equal = planner->failed ? -1 : bti_find_kernel(planner, &step, inputs, NULL, &known.hash);
     if (equal >= 0 && makes(planner, &planner->plan->steps.items[equal], tuple)) return equal;
     for (int i = 0; i < tuple->result_count && !planner->failed; i++) {
         const bti_type *type = bti_tuple_type(tuple, i);
-        outputs[i] = bti_add_value(planner, node, node->device, -1, type->dtype, type->rank, type->shape, NULL);
+        outputs[i] =
+            bti_add_value(planner, node, bti_device_of(planner, node), -1, type->dtype, type->rank, type->shape, NULL);
     }
     known.step = known.value = (int32_t)planner->plan->steps.count;
     if (planner->failed) return 0;

@@ -14,8 +14,8 @@ int32_t bti_value_of(bti_planner *planner, bti_node *node) {
     int32_t value = bti_planned(planner, node);
     if (value >= 0) return value;
     if (bti_is_in_order(planner, node)) return plan_late(planner, node);
-    value =
-        bti_add_value(planner, node, node->device, -1, (bt_dtype)node->dtype, node->rank, node->shape, &node->layout);
+    value = bti_add_value(planner, node, bti_device_of(planner, node), -1, (bt_dtype)node->dtype, node->rank,
+                          node->shape, &node->layout);
     if (!planner->failed) {
         bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, value)->storage];
         storage->external = node->buffer;
@@ -49,10 +49,11 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
             return 0;
         }
     }
-    for (int i = 0; i < node->input_count; i++) inputs[i] = bti_value_on(planner, node->inputs[i], node->device);
+    for (int i = 0; i < node->input_count; i++)
+        inputs[i] = bti_value_on(planner, node->inputs[i], bti_device_of(planner, node));
     if (bti_op_info((bti_op)node->op)->class == BTI_REDUCE) inputs[0] = in_folding_order(planner, node, inputs[0]);
-    int32_t value = bti_add_kernel(planner, node, (bti_op)node->op, node->device, (bt_dtype)node->dtype, node->rank,
-                                   node->shape, inputs, node->input_count);
+    int32_t value = bti_add_kernel(planner, node, (bti_op)node->op, bti_device_of(planner, node), (bt_dtype)node->dtype,
+                                   node->rank, node->shape, inputs, node->input_count);
     if (inputs != few) bti_free(inputs);
     return value;
 }
@@ -60,8 +61,8 @@ static int32_t plan_kernel(bti_planner *planner, bti_node *node) {
 static int32_t plan_result(bti_planner *planner, bti_node *result) {
     const bti_node *tuple = result->inputs[0];
     if (bti_planned(planner, tuple) >= 0) return bti_value_of_result(planner, tuple, result->attr->result.index);
-    int32_t value = bti_add_value(planner, result, result->device, -1, (bt_dtype)result->dtype, result->rank,
-                                  result->shape, NULL); /* the tuple is done */
+    int32_t value = bti_add_value(planner, result, bti_device_of(planner, result), -1, (bt_dtype)result->dtype,
+                                  result->rank, result->shape, NULL); /* the tuple is done */
     if (planner->failed) return 0;
     bti_storage *storage = &planner->plan->storages.items[bti_plan_value(planner, value)->storage];
     storage->external = tuple->tuple->buffers[result->attr->result.index];
@@ -75,12 +76,13 @@ int32_t bti_plan_node(bti_planner *planner, bti_node *node) {
     if (node->op == BTI_OP_result) return plan_result(planner, node);
     if (class != BTI_MOVEMENT && class != BTI_EFFECT && node->op != BTI_OP_callback) return plan_kernel(planner, node);
     bti_node *input = node->inputs[0];
-    int32_t value = bti_value_on(planner, input, node->device);
+    int32_t value = bti_value_on(planner, input, bti_device_of(planner, node));
     if (node->op == BTI_OP_callback) bti_add_callback(planner, node, value);
     if (node->op == BTI_OP_barrier) {
         const bti_node *after = node->inputs[1];
         return bti_add_barrier(planner, value, bti_planned(planner, after));
     }
-    if (node->op == BTI_OP_copy && input->device == node->device) return bti_add_dense(planner, node, value);
+    if (node->op == BTI_OP_copy && bti_device_of(planner, input) == bti_device_of(planner, node))
+        return bti_add_dense(planner, node, value);
     return class == BTI_MOVEMENT ? bti_add_movement(planner, node, value) : value;
 }

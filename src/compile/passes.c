@@ -76,8 +76,13 @@ static bt_status plan_region(const bti_planner *outer, const bti_node *tuple, in
         bti_str_addf(&title, ", %s of %s %zu%s", bti_region_name((bti_op)tuple->op, which),
                      bti_op_info((bti_op)tuple->op)->name, outer->plan->controls.count + 1, outer->title);
     }
-    bti_planner planner = {
-        .plan = plan, .how = &how, .region = region, .read = read, .title = bti_str_text(&title), .last_callback = -1};
+    bti_planner planner = {.plan = plan,
+                           .how = &how,
+                           .region = region,
+                           .read = read,
+                           .device = bti_device_of(outer, tuple),
+                           .title = bti_str_text(&title),
+                           .last_callback = -1};
     bt_status status = run_passes(&planner, (size_t)region->node_count);
     bti_str_free(&title);
     return status;

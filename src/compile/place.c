@@ -114,9 +114,9 @@ static int32_t own_output(bti_planner *planner, bti_node *output, const int32_t 
                storage->bytes == bti_value_bytes(&v);
     for (int o = 0; o < count && own; o++) own = bti_plan_value(planner, before[o])->storage != v.storage;
     if (own) return value;
-    int32_t copy = bti_add_value(planner, output, output->device, -1, v.dtype, v.rank, v.shape, NULL);
+    int32_t copy = bti_add_value(planner, output, bti_device_of(planner, output), -1, v.dtype, v.rank, v.shape, NULL);
     if (planner->failed || bti_node_count(output) == 0) return copy;
-    bti_step step = {.op = BTI_OP_copy, .device = output->device, .node = output, .input_count = 1};
+    bti_step step = {.op = BTI_OP_copy, .device = bti_device_of(planner, output), .node = output, .input_count = 1};
     bti_add_step(planner, step, &value, copy);
     return copy;
 }

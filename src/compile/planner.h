@@ -32,6 +32,7 @@ typedef struct bti_planner {
     size_t wanted_count;
     const bti_region *region; /* instead of order and wanted */
     const bool *read;         /* of the region's outputs; NULL: all */
+    int device;               /* of all that is in the region: that of the step that runs it */
     int32_t *planned;         /* by node of the order: its value, or the step of a tuple; -1: not yet */
     bti_numbers numbers;      /* the same of other nodes: those of a region, and what is done */
     BTI_VEC(bti_tuple_use) tuples;
@@ -51,6 +52,10 @@ typedef struct bti_planner {
     int32_t last_callback; /* what stands for the last callback; -1: none. The next one waits for it */
 } bti_planner;
 
+/* Where a node runs: wherever what is in a region was recorded. */
+static inline int bti_device_of(const bti_planner *planner, const bti_node *node) {
+    return planner->region ? planner->device : node->device;
+}
 static inline bti_value *bti_plan_value(bti_planner *planner, int32_t value) {
     return &planner->plan->values.items[value];
 }

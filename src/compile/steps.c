@@ -132,9 +132,10 @@ int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t inp
 void bti_add_callback(bti_planner *planner, const bti_node *node, int32_t value) {
     int32_t read = bti_add_dense(planner, node, value);
     if (planner->last_callback >= 0) read = bti_add_barrier(planner, read, planner->last_callback);
-    int32_t called = planner->failed ? 0 : bti_add_value(planner, node, node->device, -1, BT_U8, 0, NULL, NULL);
+    int32_t called =
+        planner->failed ? 0 : bti_add_value(planner, node, bti_device_of(planner, node), -1, BT_U8, 0, NULL, NULL);
     if (planner->failed) return;
-    bti_step step = {.op = BTI_OP_callback, .device = node->device, .node = node, .input_count = 1};
+    bti_step step = {.op = BTI_OP_callback, .device = bti_device_of(planner, node), .node = node, .input_count = 1};
     bti_add_step(planner, step, &read, called);
     planner->last_callback = called;
 }

@@ -5,9 +5,9 @@
 /* Equal ones are one step. Its outputs are nothing until they are read. */
 static void plan_order(bti_planner *planner, bti_node *node) {
     planner->now = node;
-    int32_t input = bti_value_on(planner, node->inputs[0], node->device), outputs[2];
+    int32_t input = bti_value_on(planner, node->inputs[0], bti_device_of(planner, node)), outputs[2];
     bti_step step = {.op = node->op,
-                     .device = node->device,
+                     .device = bti_device_of(planner, node),
                      .node = node,
                      .input_count = 1,
                      .output_count = node->tuple->result_count};
@@ -41,7 +41,7 @@ static void add_collective(bti_planner *planner, const bti_node *node, const int
     }
     bti_step step = {.kind = BTI_STEP_COLLECTIVE,
                      .op = node->op,
-                     .device = node->device,
+                     .device = bti_device_of(planner, node),
                      .group = node->input_count,
                      .node = node,
                      .input_count = node->input_count,
@@ -50,7 +50,8 @@ static void add_collective(bti_planner *planner, const bti_node *node, const int
 }
 
 static void plan_collective(bti_planner *planner, bti_node *node) {
-    bti_step like = {.op = node->op, .device = node->device, .node = node, .input_count = node->input_count};
+    bti_step like = {
+        .op = node->op, .device = bti_device_of(planner, node), .node = node, .input_count = node->input_count};
     int32_t *inputs = bti_alloc(2 * (size_t)node->input_count * sizeof *inputs);
     planner->now = node;
     if (!inputs) planner->failed = true;

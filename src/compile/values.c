@@ -135,7 +135,7 @@ void bti_note_planned(bti_planner *planner, const bti_node *node, int32_t value)
 
 int32_t bti_add_nothing(bti_planner *planner, const bti_node *node) {
     const int64_t none = 0;
-    return bti_add_value(planner, node, node->device, -1, BT_U8, 1, &none, NULL);
+    return bti_add_value(planner, node, bti_device_of(planner, node), -1, BT_U8, 1, &none, NULL);
 }
 
 int32_t bti_value_of_result(bti_planner *planner, const bti_node *tuple, int index) {

@@ -160,6 +160,9 @@ bt_status bti_region_results(bti_node *const *outputs, int count, int carried, i
 /* --- the copy --------------------------------------------------------------------------------------------------------- */
 
 static bt_status check_device(const bti_node *node, int device) {
+    for (int r = 0; node->tuple && r < node->tuple->region_count; r++)
+        for (int i = 0; i < node->tuple->regions[r]->node_count; i++)
+            BTI_TRY(check_device(node->tuple->regions[r]->nodes[i], device));
     bool collective = bti_op_info((bti_op)node->op)->class == BTI_COLLECTIVE;
     if (!collective && (node->rule != BTI_RULE_EXPLICIT || node->device == device)) return BT_OK;
     bti_error *error =
