@@ -266,7 +266,8 @@ static arena *arena_of(arena_list *arenas, int device) {
     return &arenas->items[device];
 }
 
-static bool place_outputs(bti_plan *plan, arena_list *arenas, size_t s) {
+/* gone: by storage: its memory is an output's now, or free. */
+static bool place_outputs(bti_plan *plan, arena_list *arenas, bool *gone, size_t s) {
     const bti_step *step = &plan->steps.items[s];
     for (int o = 0; o < step->output_count; o++) {
         bti_storage *out = &plan->storages.items[bti_plan_output(plan, step, o)->storage];
@@ -274,7 +275,7 @@ static bool place_outputs(bti_plan *plan, arena_list *arenas, size_t s) {
         int32_t given = out->in_place ? bti_plan_operand(plan, step, o)->storage : find_in_place(plan, s, o);
         if (given >= 0) {
             out->offset = plan->storages.items[given].offset;
-            out->in_place = true;
+            out->in_place = gone[given] = true;
             continue;
         }
         arena *a = arena_of(arenas, out->device);
@@ -285,23 +286,16 @@ static bool place_outputs(bti_plan *plan, arena_list *arenas, size_t s) {
 }
 
 /* What this step read last is free for the next one, unless an output took its place. */
-static bool free_inputs(bti_plan *plan, arena_list *arenas, size_t s) {
+static bool free_inputs(const bti_plan *plan, arena_list *arenas, bool *gone, size_t s) {
     const bti_step *step = &plan->steps.items[s];
     for (int i = 0; i < step->input_count + step->output_count; i++) {
         int32_t number = bti_plan_operand(plan, step, i)->storage;
         if (number < 0) continue;
         const bti_storage *storage = &plan->storages.items[number];
         if (!is_temporary(plan, storage) || storage->last_step != (int32_t)s) continue;
-        bool done = false; /* named twice by this step, or taken over */
-        for (int k = 0; k < step->input_count + step->output_count && !done; k++) {
-            int32_t other = bti_plan_operand(plan, step, k)->storage;
-            if (other < 0) continue;
-            done = k < i ? other == number : false;
-            done = done || (k >= step->input_count && other != number && plan->storages.items[other].in_place &&
-                            plan->storages.items[other].device == storage->device &&
-                            plan->storages.items[other].offset == storage->offset);
-        }
-        if (!done && !give(arena_of(arenas, storage->device), storage->offset, rounded(storage->bytes))) return false;
+        if (gone[number]) continue;
+        gone[number] = true;
+        if (!give(arena_of(arenas, storage->device), storage->offset, rounded(storage->bytes))) return false;
     }
     return true;
 }
@@ -331,9 +325,12 @@ void bti_pass_memory(bti_planner *planner) {
     late_frees late = {0};
     find_lifetimes(plan, planner->how->share);
     keep_what_is_sent(planner);
-    bool placed = !bti_has_collectives(planner) || note_collectives(plan, &late);
+    bool *gone = bti_calloc(plan->storages.count + 1, sizeof *gone);
+    bool placed = gone && (!bti_has_collectives(planner) || note_collectives(plan, &late));
     for (size_t s = 0; s < plan->steps.count && placed; s++)
-        placed = place_outputs(plan, &arenas, s) && free_inputs(plan, &arenas, s) && free_late(plan, &arenas, &late, s);
+        placed = place_outputs(plan, &arenas, gone, s) && free_inputs(plan, &arenas, gone, s) &&
+                 free_late(plan, &arenas, &late, s);
+    bti_free(gone);
     bti_free(late.first);
     bti_free(late.next);
     for (size_t d = 0; d < arenas.count; d++) {
