@@ -8,8 +8,9 @@ static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; } /* B
 
 /* Whether the body reads what is carried before it writes it, and not later. */
 static bool is_written_over(const bti_control *control, int carried) {
-    const bti_plan *body = &control->plans[control->plan_count - 1];
-    return bti_passes_on(body, carried, body->values.items[body->results.items[carried].value].storage);
+    bti_plan *body = &control->plans[control->plan_count - 1];
+    int32_t result = body->values.items[body->results.items[carried].value].storage;
+    return body->storages.items[result].in_place = bti_passes_on(body, carried, result);
 }
 
 /* Lays out the scratch memory; its bytes. */

@@ -299,6 +299,26 @@ static void of_many_parts(void **state) {
     }
 }
 
+/* Windows along the diagonal, which overlap: each is added where the array is. */
+static void of_windows(void **state) {
+    (void)state;
+    enum { SIDE = 256 };
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, SIDE, SIDE), *loss = bt_num(0);
+        for (int i = 0; i + 2 <= SIDE; i++)
+            loss =
+                bt_add(loss, bt_mul(total(bt_slice(x, (const int64_t[]){i, i}, (const int64_t[]){i + 2, i + 2}, NULL)),
+                                    bt_num(i)));
+        bt_array *grad = bt_grad1(loss, x), *given = bt_zeros(BT_F32, SIDE, SIDE), *got;
+        bt_function *f = bt_function_new(&x, 1, &grad, 1, NULL, 0);
+        bt_cost cost = BT_COST_INIT;
+        assert_int_equal(bt_function_cost(f, &given, NULL, 1, &cost), BT_OK);
+        assert_true(cost.bytes_written < 8 * SIDE * SIDE * 4);
+        assert_int_equal(bt_call(f, &given, 1, &got, 1), BT_OK);
+        READS(bt_slice(got, (const int64_t[]){100, 99}, (const int64_t[]){101, 102}, NULL), 99, 199, 100);
+    }
+}
+
 /* Of slices that interleave too: columns of the array cut into steps. */
 static void of_many_steps(void **state) {
     (void)state;
@@ -425,6 +445,7 @@ int main(void) {
         cmocka_unit_test(they_run_where_forward_ran),
         cmocka_unit_test(of_parts),
         cmocka_unit_test(of_many_parts),
+        cmocka_unit_test(of_windows),
         cmocka_unit_test(of_many_steps),
         cmocka_unit_test(of_symbolic_inputs),
         cmocka_unit_test(refusals),

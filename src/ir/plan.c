@@ -121,6 +121,12 @@ static int64_t least_bytes(const bti_plan *plan) {
     return least;
 }
 
+/* Of an update that is written over what it changes, the change alone. */
+static bool is_in_place(const bti_plan *plan, const bti_step *step) {
+    return step->kind == BTI_STEP_WORK && bti_op_updates((bti_op)step->op) &&
+           plan->storages.items[bti_plan_output(plan, step, 0)->storage].in_place;
+}
+
 bti_traffic bti_plan_traffic(const bti_plan *plan) {
     bti_traffic traffic = {0};
     for (size_t s = 0; s < plan->steps.count; s++) {
@@ -128,6 +134,11 @@ bti_traffic bti_plan_traffic(const bti_plan *plan) {
         if (step->kind == BTI_STEP_COPY || step->kind == BTI_STEP_COLLECTIVE) continue;
         if (step->kind == BTI_STEP_CONTROL) {
             add_control_traffic(&traffic, &plan->controls.items[step->control]);
+            continue;
+        }
+        if (is_in_place(plan, step)) {
+            for (int i = 1; i < step->input_count; i++) traffic.read += bti_step_read_bytes(plan, step, i);
+            traffic.written += stored_bytes(bti_plan_operand(plan, step, 2));
             continue;
         }
         for (int i = 0; i < step->input_count; i++) traffic.read += bti_step_read_bytes(plan, step, i);

@@ -36,7 +36,8 @@ typedef struct bti_storage {
     int64_t offset;                /* of a temporary: where in the device's arena, bytes; else -1 */
     uint8_t why;                   /* bti_why */
     bool own_block;                /* not in the arena: written by a copy from another device, or memory_pool is off */
-    bool in_place;                 /* a temporary in the place of one that its kernel reads for the last time */
+    bool
+        in_place; /* in the place of what its step reads for the last time: of a temporary, or of what a loop carries */
 } bti_storage;
 
 /* Where an operation's result lies. */

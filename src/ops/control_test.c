@@ -218,6 +218,31 @@ static void updates_take_no_memory(void **state) {
     CLOSE(carry[0], xs);
 }
 
+/* The gradient of an array of which each step reads rows: they are added where it is. */
+static void read_row(bt_array **carry, bt_array *const *x, bt_array **y, void *table) {
+    (void)y;
+    bt_array *row = bt_dynamic_slice_axis(table, x[0], 1, 0);
+    carry[0] = bt_add(bt_mul(carry[0], bt_num(0.5)), bt_sin(bt_add(bt_reshape(row, 16), bt_take(table, x[0], 0))));
+}
+static void rows_read_are_added_one_by_one(void **state) {
+    enum { COUNT = 500 };
+    bt_array *table = bt_input(BT_F32, COUNT, 16), *numbers = bt_arange(0, COUNT, 1, BT_I32),
+             *carry = bt_zeros(BT_F32, 16);
+    bt_array *wanted = carry, *given = some(1, BT_SHAPE(COUNT, 16)), *got;
+    assert_int_equal(bt_scan(read_row, table, BT_ALL_ROWS, &carry, 1, &numbers, 1, NULL, 0), BT_OK);
+    bt_array *grad = bt_grad1(bt_sum(carry, BT_ALL, false), table);
+    bt_function *f = bt_function_new(&table, 1, &grad, 1, NULL, 0);
+    bt_cost cost = BT_COST_INIT;
+    assert_int_equal(bt_function_cost(f, &given, NULL, 1, &cost), BT_OK);
+    assert_true(cost.bytes_written < 20 * COUNT * 16 * 4); /* not the table in each step */
+    assert_int_equal(bt_call(f, &given, 1, &got, 1), BT_OK);
+    for (int t = 0; t < COUNT; t++) {
+        bt_array *row = bt_reshape(bt_slice_axis(given, 0, t, t + 1, 1), 16);
+        wanted = bt_add(bt_mul(wanted, bt_num(0.5)), bt_sin(bt_mul(row, bt_num(2))));
+    }
+    CLOSE(got, bt_grad1(bt_sum(wanted, BT_ALL, false), given));
+}
+
 /* --- whiles and branches ------------------------------------------------------------------------------------------------ */
 
 static bt_array *below_limit(bt_array *const *carry, void *data) {
@@ -537,6 +562,7 @@ int main(void) {
         cmocka_unit_test(differentiates_what_is_captured),
         cmocka_unit_test(what_is_carried_is_written_over),
         cmocka_unit_test(updates_take_no_memory),
+        cmocka_unit_test(rows_read_are_added_one_by_one),
         cmocka_unit_test(loops_while),
         cmocka_unit_test(branches),
         cmocka_unit_test(nests_in_a_function),

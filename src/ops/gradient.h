@@ -52,6 +52,8 @@ static inline void bti_poison_gradients_of(bti_backward *b) {
 
 /* The sum of gradients of parts of x, which have its dtype: an array of its shape. Changes `parts`. */
 bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count);
+/* sum + gradient, where a gradient of rows taken by index is added row by row: not as much as an array of zeros with them. */
+bt_array *bti_add_gradient(bt_array *sum, bt_array *gradient);
 
 #define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, ...) \
     bti_gradient_rule bti_gradient_##gradient;

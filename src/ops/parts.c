@@ -33,6 +33,18 @@ static bt_array *scatter_rows(bt_array *x, bti_part *parts, int count, bt_array 
     return bt_scatter_add(bt_zeros_like(x), indices, rows, axis);
 }
 
+static bool is_zero(const bti_node *node) {
+    while (node->op == BTI_OP_expand || node->op == BTI_OP_reshape || node->op == BTI_OP_cast) node = node->inputs[0];
+    return node->op == BTI_OP_const && node->attr->constant.bits == 0;
+}
+
+bt_array *bti_add_gradient(bt_array *sum, bt_array *gradient) {
+    if (bti_array_error(gradient)) return gradient;
+    const bti_node *rows = bti_node_of(gradient);
+    if (rows->op != BTI_OP_scatter_add || !is_zero(rows->inputs[0])) return bt_add(sum, gradient);
+    return bt_scatter_add(sum, bti_array_on(rows->inputs[1]), bti_array_on(rows->inputs[2]), rows->attr->axis.axis);
+}
+
 /* --- slices --------------------------------------------------------------------------------------------------------- */
 
 /* A box of the array, with its gradient: axis i from low[i] up to high[i] before the end. Both are 0 where the size is not known. An axis
@@ -209,11 +221,41 @@ static bt_array *array_of_grid(bt_array *x, bt_shape whole, const int64_t *step)
     return x;
 }
 
+/* Whether it is at most half of the array. */
+static bool is_small(const box *b, const bt_shape *whole) {
+    double share = 1;
+    for (int i = 0; i < whole->rank; i++)
+        if (b->low[i] || b->high[i]) share *= (double)bt_shape_of(b->g).size[i] / (double)whole->size[i];
+    return share <= 0.5;
+}
+
+/* x with the box added from `axis` on: no more of x is made than the box's part along the first axis. */
+static bt_array *add_box(bt_array *x, const box *b, int axis) {
+    while (axis < bt_rank(x) && !b->low[axis] && !b->high[axis]) axis++;
+    if (axis == bt_rank(x)) return bt_add(x, b->g);
+    bt_array *part = bti_part_of_axis(x, axis, b->low[axis], bt_shape_of(b->g).size[axis]);
+    return bt_update_slice_axis(x, add_box(part, b, axis + 1), bt_i64(b->low[axis]), axis);
+}
+
+/* What could not be joined, since it overlaps: one by one, each where its array is added up (docs/decisions/0047). */
+static bt_array *add_boxes(const box *boxes, int count, const bt_shape *whole) {
+    bt_array *sum = NULL;
+    for (int i = 0; i < count; i++) {
+        if (sum && is_small(&boxes[i], whole)) {
+            sum = add_box(sum, &boxes[i], 0);
+            continue;
+        }
+        bt_array *padded = bt_pad(boxes[i].g, boxes[i].low, boxes[i].high, 0);
+        sum = sum ? bt_add(sum, padded) : padded;
+    }
+    return sum;
+}
+
 /* Boxes of equal steps, as an array of the whole shape. */
 static bt_array *join_boxes(box *boxes, int count, bt_shape whole, bt_array **row) {
     const int64_t *step = boxes[0].step;
-    bt_array *sum = NULL;
     bt_shape grid = grid_of(whole, step);
+    if (count > 1) count = add_equal(boxes, count, 0);
     for (int i = whole.rank, axis = grid.rank; i-- > 0 && count > 1;) {
         axis -= 1 + (step[i] > 1);
         if (step[i] > 1)
@@ -221,10 +263,7 @@ static bt_array *join_boxes(box *boxes, int count, bt_shape whole, bt_array **ro
         else if (!bti_size_is_symbolic(whole.size[i]))
             count = join_along(boxes, count, axis, whole.size[i], row);
     }
-    for (int i = 0; i < count; i++) {
-        bt_array *padded = bt_pad(boxes[i].g, boxes[i].low, boxes[i].high, 0);
-        sum = sum ? bt_add(sum, padded) : padded;
-    }
+    bt_array *sum = add_boxes(boxes, count, &grid);
     return grid.rank > whole.rank ? array_of_grid(sum, whole, step) : sum;
 }
 

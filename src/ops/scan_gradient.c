@@ -225,7 +225,7 @@ static bt_status take_products(backward_scan *s, int input, bti_node *node, bt_a
 static bt_status carry_sum(backward_scan *s, int input, bt_array *array) {
     bt_array *before = bti_array_new(new_leaf(s, s->region->inputs[input]));
     BTI_TRY(bti_fail_with(bti_array_error(before)));
-    bt_array *sum = bt_add(before, array);
+    bt_array *sum = bti_add_gradient(before, array);
     BTI_TRY(bti_fail_with(bti_array_error(sum)));
     s->carry_of[input] = (int)s->carry.count;
     BTI_TRY(bind(&s->carry, bti_node_of(before), bt_zeros_like(s->b->x[input])));
