@@ -5,6 +5,7 @@
 
 #include "array/eval.h"
 #include "array/place.h"
+#include "base/clock.h"
 #include "base/flags.h"
 #include "exec/exec.h"
 #include "exec/host.h"
@@ -59,6 +60,7 @@ bt_array *bti_record(bti_op op, bt_dtype dtype, bool weak, int rank, const int64
     if (!node) return bti_array_new(NULL);
     node->weak = weak;
     node->symbolic = symbolic || op == BTI_OP_size;
+    bti_clock_host_works(BTI_HOST_RECORDS);
     place_node(node, placement);
     bti_eval_recorded(node);
     return bti_array_new(node);

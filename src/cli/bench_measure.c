@@ -44,6 +44,12 @@ typedef struct row_run {
     bool done;
 } row_run;
 
+static double processor_seconds(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
 static void run_row(void *data) {
     row_run *run = data;
     run->result = run->row->run(run->work);
@@ -63,7 +69,9 @@ bool bench_run_once(const bench_row *row, bench_work *work, const char *file, be
     uint64_t kernels = kernels_compiled();
     BT_SCOPE {
         row_run run = {row, work, NULL, false};
-        sample->seconds = time_row(&run) / (row->steps ? row->steps : 1);
+        double used = processor_seconds(), steps = row->steps ? row->steps : 1;
+        sample->seconds = time_row(&run) / steps;
+        sample->processor_seconds = (processor_seconds() - used) / steps;
         done = run.done;
         sample->kernels = kernels_compiled() - kernels;
         if (done && file) {

@@ -5,8 +5,9 @@
 #include "cli/bench_row.h"
 
 typedef struct bench_sample {
-    double seconds;   /* of one step */
-    uint64_t kernels; /* how many were compiled meanwhile */
+    double seconds;           /* of one step */
+    double processor_seconds; /* of the process's threads together, of one step */
+    uint64_t kernels;         /* how many were compiled meanwhile */
 } bench_sample;
 
 /* Runs the row once. The result that is compared is saved as .npy to `file` (may be NULL) after the clock has stopped. False with the

@@ -29,6 +29,7 @@ static const struct command {
      "  --shrink N        divides the elements of large_*, upload and download rows by N (square ones:\n"
      "                    their sides), and the sides of matmul_* rows\n"
      "  --first-result    prints the times of a process until its first result, and after, as JSON\n"
+     "  --figures         measures what a model of this CPU goes by (flag devices: sim:zen3{...})\n"
      "Rows (default: all): elementwise elementwise_compiled linspace random100m\n"
      "random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small softmax layer_norm sum sum_axis0\n"
      "sum_axis1 transpose_add broadcast gather dependent_adds cumsum cumsum_short cumsum_axis0 sort\n"

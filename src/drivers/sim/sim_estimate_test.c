@@ -25,7 +25,7 @@ static bti_operand dense(bt_dtype dtype, int rank, int64_t rows, int64_t columns
 }
 
 static double ns_of_work(const bti_sim_model *model, const bti_work *work, int precision) {
-    bti_sim_demand demand = bti_sim_demand_of_work(work, model->units, precision);
+    bti_sim_demand demand = bti_sim_demand_of_work(model, work, precision);
     return bti_sim_nanoseconds(model, &demand);
 }
 
@@ -70,7 +70,7 @@ static void moves_reach_the_bandwidth(void **state) {
     every_ninth.stride[0] = 9; /* each in a sector of its own */
     const bti_work copy = {.op = BTI_OP_copy, .input_count = 1, .inputs = &every_ninth, .output = x};
     expect_near(ns_of_work(&h200, &copy, 0), 1000 + 36.0 * (double)count / 4800, 1e-3);
-    bti_sim_demand fill = bti_sim_demand_of_move(0, 480e6);
+    bti_sim_demand fill = bti_sim_demand_of_move(&h200, 0, 480e6);
     expect_near(bti_sim_nanoseconds(&h200, &fill), 1000 + 100e3, 1e-9);
 }
 
@@ -105,14 +105,14 @@ static void long_rows_are_cut(void **state) {
     bti_operand x = dense(BT_F32, 1, count, 1), one = dense(BT_F32, 1, 1, 1);
     const bti_attr whole = {.fold = {1}};
     const bti_work sum = {.op = BTI_OP_sum, .input_count = 1, .inputs = &x, .output = one, .attr = &whole};
-    bti_sim_demand demand = bti_sim_demand_of_work(&sum, h200.units, 0);
+    bti_sim_demand demand = bti_sim_demand_of_work(&h200, &sum, 0);
     assert_true(demand.kernels == 2);
     assert_true(demand.doubles == 2.0 * (double)count); /* summed in float64 */
     expect_near(bti_sim_nanoseconds(&h200, &demand), 2000 + 4.0 * (double)count / 4800, 0.05);
     bti_operand rows = dense(BT_F32, 2, 65536, 1024), sums = dense(BT_F32, 2, 65536, 1);
     const bti_attr last = {.fold = {2}};
     demand = bti_sim_demand_of_work(
-        &(bti_work){.op = BTI_OP_sum, .input_count = 1, .inputs = &rows, .output = sums, .attr = &last}, h200.units, 0);
+        &h200, &(bti_work){.op = BTI_OP_sum, .input_count = 1, .inputs = &rows, .output = sums, .attr = &last}, 0);
     assert_true(demand.kernels == 1);
 }
 
@@ -122,7 +122,7 @@ static void boxes_share_a_start(void **state) {
     bti_sim_model h200 = model_of("h200");
     bti_operand x = dense(BT_F32, 1, 1000, 1);
     const bti_work neg = {.op = BTI_OP_neg, .input_count = 1, .inputs = &x, .output = x};
-    bti_sim_demand all = bti_sim_demand_of_work(&neg, h200.units, 0), one = all;
+    bti_sim_demand all = bti_sim_demand_of_work(&h200, &neg, 0), one = all;
     for (int i = 0; i < 9; i++) bti_sim_demand_add(&all, &one);
     assert_true(all.bytes == 10 * one.bytes);
     expect_near(bti_sim_nanoseconds(&h200, &all), 1600, 1e-9);
