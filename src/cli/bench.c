@@ -179,8 +179,9 @@ static bool serve_line(const bench_row *row, bench_work *work, char *rest) {
         return false;
     }
     print_answer(json_pack("{s:s, s:f, s:f, s:i, s:I, s:f, s:f}", "row", row->name, "seconds", sample.seconds,
-                           "processor_seconds", sample.processor_seconds, "steps", row->steps ? row->steps : 1, "kernels", (json_int_t)sample.kernels, "bytes",
-                           bench_row_bytes(row, work->target), "flops", bench_row_flops(row, work->target)));
+                           "processor_seconds", sample.processor_seconds, "steps", row->steps ? row->steps : 1,
+                           "kernels", (json_int_t)sample.kernels, "bytes", bench_row_bytes(row, work->target), "flops",
+                           bench_row_flops(row, work->target)));
     return true;
 }
 

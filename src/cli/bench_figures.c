@@ -15,12 +15,12 @@
 enum {
     LEAST_TIMES = 5,
     MOST_TIMES = 300,
-    LANES = 16, /* of the model: two vectors of AVX2 in a clock; what more or fewer do is part of the clock */
-    WAITS = 4,  /* of the model: loads that a core waits for at once */
+    LANES = 16,   /* of the model: two vectors of AVX2 in a clock; what more or fewer do is part of the clock */
+    WAITS = 4,    /* of the model: loads that a core waits for at once */
     CALL_NS = 30, /* of the model: part of what a launch takes */
     KERNELS = 100,
     RECORDED = 1000,
-    LINES = 32768,      /* elements that stay in a core's own cache */
+    LINES = 32768, /* elements that stay in a core's own cache */
     MEMORY_BYTES = 64 << 20,
     CACHED_BYTES = 1 << 20,
     MOST_CACHED_BYTES = 64 << 20,
@@ -197,14 +197,16 @@ int bench_figures(char **argv) {
     if (bt_set_flag("fuse", "off") != BT_OK) return cli_error(argv, "nothing measured");
     const double kernel = (time_of_kernels(1 + KERNELS) - launch) / KERNELS;
     if (bt_set_flag("fuse", "on") != BT_OK) return cli_error(argv, "nothing measured");
-    const double chain = (time_of_chain(10) - time_of_chain(2)) / (2 * 8), memory = rate_of_memory(MEMORY_BYTES, false, launch);
+    const double chain = (time_of_chain(10) - time_of_chain(2)) / (2 * 8),
+                 memory = rate_of_memory(MEMORY_BYTES, false, launch);
     const double f32 = rate_of_product(BT_F32, 640), cached = rate_of_memory(CACHED_BYTES, false, launch);
     const double small = time_of_product(BT_F32, 32) - launch - 2 * 32.0 * 32 * 32 / (f32 * 1e12);
     const double figures[] = {cores, LINES / chain / LANES / cores, rate_of_memory(MEMORY_BYTES, true, launch)};
     if (!isfinite(launch + kernel + chain + memory + f32 + cached + small)) return cli_error(argv, "nothing measured");
     printf("zen3{units=%g/clock=%.3g/bandwidth=%.3g/unit_bandwidth=%.3g/cache=%.3g/cache_bandwidth=%.3g", figures[0],
            figures[1] * 1e-9, figures[2], memory / cores, (double)size_of_cache(cached, memory, launch) * 1e-6, cached);
-    printf("/f32=%.3g/tf32=%.3g/f64=%.3g/bf16=%.3g", f32, f32, rate_of_product(BT_F64, 512), rate_of_product(BT_BF16, 512));
+    printf("/f32=%.3g/tf32=%.3g/f64=%.3g/bf16=%.3g", f32, f32, rate_of_product(BT_F64, 512),
+           rate_of_product(BT_BF16, 512));
     printf("/load_ns=%.3g/start_ns=%.3g/product_ns=%.3g/submit_ns=%.3g/record_ns=%.3g/host=%.3g}\n",
            time_of_line(launch) * WAITS * 1e9, fmax(1, kernel * 1e9 - CALL_NS), fmax(0, small * 1e9),
            fmax(0, (launch - kernel) * 1e9), time_of_recording() * 1e9, rate_of_host());

@@ -25,8 +25,7 @@ static const bti_sim_model *model_of(int kind, int index) { return &bti_sim_conf
 static size_t memory_of(int kind, int index) {
     size_t bytes = bti_sim_configured()->bytes[kind][index];
     if (bytes) return bytes;
-    return has_model(kind, index) ? (size_t)(model_of(kind, index)->memory * 1e9)
-                                  : bti_flag_bytes(BTI_FLAG_sim_memory);
+    return has_model(kind, index) ? (size_t)(model_of(kind, index)->memory * 1e9) : bti_flag_bytes(BTI_FLAG_sim_memory);
 }
 
 static void describe_device(int kind, int index, bti_device_facts *f) {
@@ -250,13 +249,13 @@ static const bti_target_facts timed_facts = {BTI_CUDA_FACTS}, timed_cpu_facts = 
     .text_give = bti_cpu_text_give, .launch = bti_sim_launch, .launch_kernel = bti_sim_launch_kernel,           \
     .memory = sim_memory_sizes, .all_reduce = bti_sim_all_reduce
 
-#define ENTRIES_OF_CARDS                                                                                        \
-    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product,                             \
-    .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run,         \
+#define ENTRIES_OF_CARDS                                                                                \
+    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product,                     \
+    .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run, \
     .graph_free = bti_sim_graph_free, .mark = bti_sim_mark, .read_mark = bti_sim_read_mark
 
-#define ENTRIES_OF_TIMED                                                                                        \
-    .async = true, .record = bti_timed_record, .wait = bti_timed_wait, .query = bti_timed_query,                \
+#define ENTRIES_OF_TIMED                                                                         \
+    .async = true, .record = bti_timed_record, .wait = bti_timed_wait, .query = bti_timed_query, \
     .wait_until = bti_timed_wait_until, .sync = bti_timed_sync, .complete_at = bti_timed_complete_at
 
 const bti_driver bti_driver_sim = {ENTRIES_OF_ALL,
@@ -272,19 +271,10 @@ const bti_driver bti_driver_sim = {ENTRIES_OF_ALL,
                                    .sync = bti_sim_sync,
                                    .peer_copy = sim_peer_copy};
 
-const bti_driver bti_driver_timed = {ENTRIES_OF_ALL,
-                                     ENTRIES_OF_CARDS,
-                                     ENTRIES_OF_TIMED,
-                                     .name = "timed",
-                                     .target = &timed_facts,
-                                     .kinds = 1u << BT_GPU,
-                                     .probe = timed_probe,
-                                     .send = timed_send,
-                                     .follow = bti_timed_follow};
+const bti_driver bti_driver_timed = {ENTRIES_OF_ALL,       ENTRIES_OF_CARDS,       ENTRIES_OF_TIMED,
+                                     .name = "timed",      .target = &timed_facts, .kinds = 1u << BT_GPU,
+                                     .probe = timed_probe, .send = timed_send,     .follow = bti_timed_follow};
 
-const bti_driver bti_driver_timed_cpu = {ENTRIES_OF_ALL,
-                                         ENTRIES_OF_TIMED,
-                                         .name = "timed_cpu",
-                                         .target = &timed_cpu_facts,
-                                         .kinds = 1u << BT_CPU,
-                                         .probe = timed_cpu_probe};
+const bti_driver bti_driver_timed_cpu = {ENTRIES_OF_ALL,        ENTRIES_OF_TIMED,
+                                         .name = "timed_cpu",   .target = &timed_cpu_facts,
+                                         .kinds = 1u << BT_CPU, .probe = timed_cpu_probe};

@@ -1,7 +1,8 @@
 /* What launches ask of a card, as launch/gpu_kernel.c and launch/gpu_work.c make them. */
+#include "drivers/sim/sim_card.h"
+
 #include <math.h>
 
-#include "drivers/sim/sim_count.h"
 #include "launch/entry.h"
 
 enum {

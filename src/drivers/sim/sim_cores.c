@@ -1,32 +1,37 @@
 /* What launches ask of cores, as drivers/cpu/ makes them. */
+#include "drivers/sim/sim_cores.h"
+
 #include <math.h>
 
 #include "drivers/cpu/copy.h"
 #include "drivers/cpu/launch.h"
 #include "drivers/cpu/product/product.h"
-#include "drivers/sim/sim_count.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
 
 enum {
-    LINE = 64,                   /* bytes of a line of the caches */
-    NEAR_BYTES = 256 << 10,      /* of a core's own cache: what is gone over again within them costs loads alone */
-    PIECE_INSTRUCTIONS = 1 << 20, /* of a kernel's piece that a core takes, of a product 1 << 20 multiplications (cpu/launch.c, cpu/product/) */
-    PIECE_BYTES = 128 << 10,     /* of a copy's (cpu/copy.h) */
+    LINE = 64,                    /* bytes of a line of the caches */
+    NEAR_BYTES = 256 << 10,       /* in a core's own cache: what is gone over again there costs loads alone */
+    PIECE_INSTRUCTIONS = 1 << 20, /* that are worth a core; of products, multiplications (cpu/launch.c, product.c) */
+    PIECE_BYTES = 128 << 10,      /* of a copy (cpu/copy.h) */
     HALF_PAGE = 2048,
     PAGE = 4096,
-    OWN_PRODUCT = 16384,         /* multiplications: no library is called for fewer */
-    TILE_ROWS = 4,               /* of the registers of a library's product; what is short of them is computed too */
+    OWN_PRODUCT = 16384, /* multiplications: no library is called for fewer */
+    TILE_ROWS = 4,       /* of a library's product in registers; what is short of them is computed too */
     TILE_COLUMNS = 8,
-    INTERPRETED_CLOCKS = 110, /* of an element that the interpreter moves, or adds to another (reference/gather.c) */
-    INTERPRETED_ROW_CLOCKS = 280, /* of a row, or a part of one, that it adds to another */
-    FORESEEN = 4,          /* of elements that lie apart by the same step so many are waited for at once, as if it were one */
-    SUMMED_CLOCKS = 4,     /* of an element of a running sum: the addition's latency */
-    LINE_CLOCKS = 40,      /* of a line that is gone along, however short */
-    SORT_LINE = 1024,      /* elements of a line that a network sorts; of longer ones each byte of a key is a pass */
-    PASS_CLOCKS = 12,      /* of an element in such a pass: its digit is counted, and it is moved */
-    KEY_CLOCKS = 4,        /* of an element that is made a key, or a key an element */
-    EXCHANGE = 3           /* instructions of an element in a stage of the network: half of two loads, two stores, minimum and maximum */
+    FORESEEN = 4,     /* elements apart by the same step, of which so many are waited for as if they were one */
+    SORT_LINE = 1024, /* elements of a line that a network sorts; of longer ones each byte of a key is a pass */
+    EXCHANGE = 3      /* instructions of an element in a stage of the network: half of 2 loads, 2 stores, min and max */
+};
+
+/* Clocks of a core, for an element of... */
+enum {
+    INTERPRETED_CLOCKS = 110,     /* what the interpreter moves, or adds to another (reference/gather.c) */
+    INTERPRETED_ROW_CLOCKS = 280, /* a row, or a part of one, that it adds to another: for the row */
+    SUMMED_CLOCKS = 4,            /* a running sum: the addition's latency */
+    LINE_CLOCKS = 40,             /* a line that is gone along, however short: for the line */
+    PASS_CLOCKS = 12,             /* a pass of a sort: its digit is counted, and it is moved */
+    KEY_CLOCKS = 4                /* what is made a key, or the other way round */
 };
 
 #define NO_COPY 0.0038 /* 1 / rows + 1 / columns of a tile that oneDNN does not copy matrices for */
@@ -62,7 +67,8 @@ static void count_operands(bti_sim_demand *d, const bti_sim_nest *nest) {
         double bytes = bti_sim_operand_bytes(nest, o, LINE);
         d->bytes += bytes;
         d->asked += bytes;
-        if (operand->taken) d->waits += bytes / fmax(LINE, (double)row_bytes(nest, o)); /* of rows that nothing foresees */
+        if (operand->taken)
+            d->waits += bytes / fmax(LINE, (double)row_bytes(nest, o)); /* of rows that nothing foresees */
         if (o < kernel->input_count) continue;
         d->written += bytes;
         d->instructions += bytes / 4;
@@ -134,8 +140,8 @@ static bti_sim_demand demand_of_product(const bti_sim_model *model, const bti_wo
 /* --- other primitives -------------------------------------------------------------------------------------------------------- */
 
 /* So many clocks for each element, beside what is moved. */
-static bti_sim_demand demand_of_moved(const bti_sim_model *model, const bti_work *work, double read_bytes, double elements,
-                                      double clocks) {
+static bti_sim_demand demand_of_moved(const bti_sim_model *model, const bti_work *work, double read_bytes,
+                                      double elements, double clocks) {
     bti_sim_demand d = bti_sim_cores_move(model, read_bytes, bti_sim_bytes_of(&work->output));
     d.instructions = elements * clocks * model->lanes;
     return d;
@@ -148,7 +154,8 @@ static bti_sim_demand demand_of_sort(const bti_sim_model *model, const bti_work 
     double passes = (double)bt_dtype_size(x->dtype);
     if (work->op == BTI_OP_top_k) return demand_of_moved(model, work, bytes, elements, KEY_CLOCKS);
     bool by_network = line <= SORT_LINE && elements > line;
-    bti_sim_demand d = demand_of_moved(model, work, bytes, elements, 2 * KEY_CLOCKS + (by_network ? 0 : passes * PASS_CLOCKS));
+    bti_sim_demand d =
+        demand_of_moved(model, work, bytes, elements, 2 * KEY_CLOCKS + (by_network ? 0 : passes * PASS_CLOCKS));
     if (by_network)
         d.instructions += elements * EXCHANGE * stages;
     else
@@ -177,9 +184,11 @@ static bti_sim_demand demand_of_scatter(const bti_sim_model *model, const bti_wo
     const bti_operand *added = &work->inputs[2];
     double elements = bti_sim_elements_of(added), indices = bti_sim_elements_of(&work->inputs[1]);
     double read = bti_sim_bytes_of(&work->inputs[0]) + bti_sim_bytes_of(added) + bti_sim_bytes_of(&work->inputs[1]);
-    bti_sim_demand d = demand_of_moved(model, work, read, elements, work->op == BTI_OP_scatter_axis ? INTERPRETED_CLOCKS : 1);
+    bti_sim_demand d =
+        demand_of_moved(model, work, read, elements, work->op == BTI_OP_scatter_axis ? INTERPRETED_CLOCKS : 1);
     if (work->op == BTI_OP_scatter_axis) return d;
-    double columns = elements / fmax(1, indices), column = fmax(bti_sim_elements_of(&work->output), elements) / columns * 4;
+    double columns = elements / fmax(1, indices),
+           column = fmax(bti_sim_elements_of(&work->output), elements) / columns * 4;
     double parts = fmin(columns, bti_sim_ceiling(columns, (double)bti_copy_grain((int64_t)column)));
     d.waits = indices * parts * model->warps;
     d.later = indices * parts * INTERPRETED_ROW_CLOCKS * model->lanes;
@@ -190,7 +199,8 @@ static bti_sim_demand demand_of_scatter(const bti_sim_model *model, const bti_wo
 /* Of x only the rows that are taken, whose lines nothing foresees. */
 static bti_sim_demand demand_of_take(const bti_sim_model *model, const bti_work *work) {
     const bti_operand *x = &work->inputs[0], *out = &work->output;
-    double elements = bti_sim_elements_of(out), bytes = bti_sim_bytes_of(out), indices = bti_sim_bytes_of(&work->inputs[1]);
+    double elements = bti_sim_elements_of(out), bytes = bti_sim_bytes_of(out),
+           indices = bti_sim_bytes_of(&work->inputs[1]);
     double rows = bti_sim_elements_of(&work->inputs[1]);
     bti_sim_demand d = demand_of_moved(model, work, indices + fmin(bytes, bti_sim_bytes_of(x)), 0, 0);
     bool is_take = work->op == BTI_OP_take;

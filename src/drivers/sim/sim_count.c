@@ -9,13 +9,18 @@
 
 /* --- instructions ------------------------------------------------------------------------------------------------------- */
 
-static double instructions_of(const bti_sim_model *model, bti_op op) {
-    switch (op) {
-#define BTI_SIM_INSTRUCTIONS(name, card, core) \
-    case BTI_OP_##name: return bti_sim_is_cpu(model) ? core : card;
+static const struct instructions {
+    bti_op op;
+    double card, core;
+} instructions[] = {
+#define BTI_SIM_INSTRUCTIONS(name, card, core) {BTI_OP_##name, card, core},
 #include "drivers/sim/sim_instructions.def"
-    default: return 1;
-    }
+};
+
+static double instructions_of(const bti_sim_model *model, bti_op op) {
+    for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++)
+        if (instructions[i].op == op) return bti_sim_is_cpu(model) ? instructions[i].core : instructions[i].card;
+    return 1;
 }
 
 static bool is_wide(bt_dtype dtype) { return dtype == BT_F64 || dtype == BT_I64 || dtype == BT_U64; }
@@ -44,7 +49,8 @@ static void count_instr(bti_sim_demand *d, const bti_sim_model *model, const bti
         bti_dtype_is_float(dtype)) {
         d->instructions += 2 * count; /* converted, then added, in float64 */
         d->doubles += 2 * count;
-        if (bti_sim_is_cpu(model) && kernel->inner) d->doubles += 2 * count; /* the sums of a column are loaded and stored */
+        if (bti_sim_is_cpu(model) && kernel->inner)
+            d->doubles += 2 * count; /* the sums of a column are loaded and stored */
         return;
     }
     d->instructions += is_wide(dtype) && dtype != BT_F64 ? 2 * count : count;
@@ -103,9 +109,9 @@ void bti_sim_count_sweeps(bti_sim_demand *d, const bti_sim_model *model, const b
                 *again += (double)bti_kernel_operand_bytes(kernel, instr->arg[0], nest->box->extent);
         }
         if (!bti_sim_is_cpu(model)) continue;
-        d->instructions += nest->points / (double)nest->box->extent[bti_kernel_line(kernel)] * BTI_SIM_LINE * model->lanes;
-        if (sweep)
-            d->later += d->instructions + d->doubles * (model->f64_slowdown - 1) - first;
+        d->instructions +=
+            nest->points / (double)nest->box->extent[bti_kernel_line(kernel)] * BTI_SIM_LINE * model->lanes;
+        if (sweep) d->later += d->instructions + d->doubles * (model->f64_slowdown - 1) - first;
     }
 }
 

@@ -2,7 +2,10 @@
 #ifndef BTI_DRIVERS_SIM_SIM_COUNT_H
 #define BTI_DRIVERS_SIM_SIM_COUNT_H
 
-#include "drivers/sim/sim_estimate.h"
+#include "drivers/sim/sim_demand.h"
+#include "drivers/sim/sim_model.h"
+#include "ir/kernel.h"
+#include "ir/work.h"
 
 /* A kernel over a box: all points, and of these the kept ones. */
 typedef struct bti_sim_nest {
@@ -31,14 +34,5 @@ double bti_sim_elements_of(const bti_operand *operand);
 double bti_sim_bytes_of(const bti_operand *operand); /* in memory: an axis that stands still counts once */
 double bti_sim_length_of_axis(const bti_work *work, const bti_operand *operand);
 bti_sim_rate bti_sim_rate_of(bt_dtype dtype, int precision);
-
-/* Of a card (sim_card.c) and of cores (sim_cores.c): as those of sim_estimate.h. */
-bti_sim_demand bti_sim_card_kernel(const bti_sim_model *model, const bti_kernel *kernel, int made, const bti_box *box);
-bti_sim_demand bti_sim_card_product(const bti_work *work, int precision, bool written);
-bti_sim_demand bti_sim_card_work(const bti_sim_model *model, const bti_work *work, int precision);
-bti_sim_demand bti_sim_card_move(double read_bytes, double written_bytes);
-bti_sim_demand bti_sim_cores_kernel(const bti_sim_model *model, const bti_kernel *kernel, const bti_box *box);
-bti_sim_demand bti_sim_cores_work(const bti_sim_model *model, const bti_work *work, int precision);
-bti_sim_demand bti_sim_cores_move(const bti_sim_model *model, double read_bytes, double written_bytes);
 
 #endif

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-#include "drivers/sim/sim_count.h"
+#include "drivers/sim/sim_card.h"
+#include "drivers/sim/sim_cores.h"
 
 enum {
     BYTES_OF_UNIT = 64, /* that a unit takes from its own cache in a clock */
@@ -29,18 +30,6 @@ bti_sim_demand bti_sim_demand_of_product(const bti_work *work, int precision) {
 bti_sim_demand bti_sim_demand_of_move(const bti_sim_model *model, double read_bytes, double written_bytes) {
     return bti_sim_is_cpu(model) ? bti_sim_cores_move(model, read_bytes, written_bytes)
                                  : bti_sim_card_move(read_bytes, written_bytes);
-}
-
-void bti_sim_demand_add(bti_sim_demand *to, const bti_sim_demand *other) {
-    to->bytes += other->bytes;
-    to->written += other->written;
-    to->streamed += other->streamed;
-    to->asked += other->asked;
-    to->instructions += other->instructions;
-    to->doubles += other->doubles;
-    to->later += other->later;
-    to->warps += other->warps;
-    to->waits += other->waits;
 }
 
 /* --- time ---------------------------------------------------------------------------------------------------------------- */
@@ -88,7 +77,8 @@ double bti_sim_nanoseconds(const bti_sim_model *model, const bti_sim_demand *d) 
     double seconds = fmax(memory, seconds_of_cache(model, d, busy));
     if (bti_sim_is_cpu(model)) {
         seconds = fmax(seconds, issue + product);
-        if (memory > 0) seconds = fmax(seconds, seconds_of_latency(model, d)); /* nothing is waited for that the cache has */
+        if (memory > 0)
+            seconds = fmax(seconds, seconds_of_latency(model, d)); /* nothing is waited for that the cache has */
     } else {
         seconds = fmax(fmax(seconds, issue), fmax(product, seconds_of_latency(model, d)));
     }

@@ -13,22 +13,10 @@
 #ifndef BTI_DRIVERS_SIM_SIM_ESTIMATE_H
 #define BTI_DRIVERS_SIM_SIM_ESTIMATE_H
 
+#include "drivers/sim/sim_demand.h"
 #include "drivers/sim/sim_model.h"
 #include "ir/kernel.h"
 #include "ir/work.h"
-
-typedef enum bti_sim_rate { BTI_SIM_F64, BTI_SIM_F32, BTI_SIM_TF32, BTI_SIM_BF16, BTI_SIM_NO_LIBRARY } bti_sim_rate;
-
-typedef struct bti_sim_demand {
-    double kernels, calls;        /* calls: of a library on cores */
-    double bytes, written, asked; /* touched once; of these, written; asked for */
-    double streamed;              /* by a core, past its caches; of `written` */
-    double instructions, doubles; /* of threads, of elements of vectors; of these, on float64 */
-    double later;                 /* of a core: instructions, of these, of sweeps after the first, when the memory has given what it has */
-    double warps, waits;          /* side by side; waits of one for loads, summed over all of them */
-    double tiles, operations;     /* of products: of 128 x 128 results, on cards; multiplications and additions */
-    bti_sim_rate rate;
-} bti_sim_demand;
 
 /* `made`: the operand that a product makes, which is in no memory; -1: none. */
 bti_sim_demand bti_sim_demand_of_kernel(const bti_sim_model *model, const bti_kernel *kernel, int made,
@@ -38,9 +26,6 @@ bti_sim_demand bti_sim_demand_of_work(const bti_sim_model *model, const bti_work
 /* Of a card: a product that is handed to an epilogue. */
 bti_sim_demand bti_sim_demand_of_product(const bti_work *work, int precision);
 bti_sim_demand bti_sim_demand_of_move(const bti_sim_model *model, double read_bytes, double written_bytes);
-/* What one launch does side by side. */
-void bti_sim_demand_add(bti_sim_demand *to, const bti_sim_demand *other);
-
 double bti_sim_nanoseconds(const bti_sim_model *model, const bti_sim_demand *demand);
 
 #endif

@@ -54,8 +54,9 @@ static bt_status parse_devices(const char *part, size_t length, bti_sim_spec *sp
     size_t used;
     BTI_TRY(parse_kind(at, (size_t)(end - at), &kind, &model, &used));
     if (kind == BT_KIND_COUNT)
-        return refuse_devices(part, length,
-                              "the kind must be cpu, gpu, tpu or acc, or a model: of a GPU h200, a100 or rtx4090, of a CPU zen3");
+        return refuse_devices(
+            part, length,
+            "the kind must be cpu, gpu, tpu or acc, or a model: of a GPU h200, a100 or rtx4090, of a CPU zen3");
     at += used;
     int64_t count = 1, bytes = 0;
     const char *memory = memchr(at, '@', (size_t)(end - at)), *count_end = memory ? memory : end;

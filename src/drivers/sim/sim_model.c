@@ -36,9 +36,9 @@ static double *place_of(bti_sim_model *model, int figure) {
 
 /* Whether a figure says with 0 that there is no such thing. */
 static bool may_be_none(int figure) {
-    static const size_t such[] = {offsetof(bti_sim_model, link), offsetof(bti_sim_model, cache),
+    static const size_t such[] = {offsetof(bti_sim_model, link),           offsetof(bti_sim_model, cache),
                                   offsetof(bti_sim_model, unit_bandwidth), offsetof(bti_sim_model, record_ns),
-                                  offsetof(bti_sim_model, submit_ns), offsetof(bti_sim_model, product_ns)};
+                                  offsetof(bti_sim_model, submit_ns),      offsetof(bti_sim_model, product_ns)};
     for (size_t i = 0; i < sizeof such / sizeof *such; i++)
         if (figures[figure].offset == such[i]) return true;
     return false;
@@ -61,7 +61,8 @@ static bt_status read_figure(const char *part, size_t length, bti_sim_model *mod
         if (!bti_same_word(part, name, figures[f].name)) continue;
         if (!equals || !bti_read_float(equals + 1, length - name - 1, &value) || value < 0 || value > 1e9 ||
             (value < 1e-3 && !(may_be_none(f) && value == 0)))
-            return refuse_figure(part, length, "after = comes a number from 0.001 to 1e9 (where there may be none 0, too)");
+            return refuse_figure(part, length,
+                                 "after = comes a number from 0.001 to 1e9 (where there may be none 0, too)");
         *place_of(model, f) = value;
         return BT_OK;
     }

@@ -10,7 +10,7 @@
 
 typedef struct bti_sim_model {
     char description[96]; /* "NVIDIA H200 by a model"; "": there is no model */
-    bt_kind kind;          /* of the devices */
+    bt_kind kind;         /* of the devices */
     int capability_major, capability_minor;
     struct {
 #define BTI_SIM_FIGURE(name, unit, doc, ...) double name;
