@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SHRINK = 4  # that the table was made with
 BANDWIDTHS = {"h200": 4800e9, "a100": 2039e9, "rtx4090": 1008e9}  # of bench/emulated.py
 NO_DEVICE = ("startup", "compile", "random100m_mixed")  # rows of what no device does, or two
-LEAST, SECONDS = 5, 1  # repetitions of a row, and how long more of them may take
+LEAST, SECONDS = 3, 1  # repetitions of a row, and how long more of them may take
 
 
 def parse():

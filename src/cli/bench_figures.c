@@ -3,12 +3,12 @@
 #include "cli/bench_figures.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_measure.h"
 #include "cli/cli.h"
 
 #define MOST_SECONDS 0.15 /* for one measurement */
@@ -18,6 +18,7 @@ enum {
     LANES = 16,   /* of the model: two vectors of AVX2 in a clock; what more or fewer do is part of the clock */
     WAITS = 4,    /* of the model: loads that a core waits for at once */
     CALL_NS = 30, /* of the model: part of what a launch takes */
+    HOST_NS = 50, /* of the model */
     KERNELS = 100,
     RECORDED = 1000,
     LINES = 32768, /* elements that stay in a core's own cache */
@@ -34,22 +35,14 @@ typedef struct work {
     int count;
 } work;
 
-static int units(void) {
-    char text[32];
-    cpu_set_t cpus;
-    int count = bt_get_flag("threads", text, sizeof text) == BT_OK ? atoi(text) : 0;
-    return count ? count : sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
-}
-
 typedef struct moment {
     double wall, used; /* used: by the process's threads together */
 } moment;
 
 static moment now(bool begins) {
-    struct timespec used;
-    moment m = {.wall = begins ? 0 : bti_now_seconds()};
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    m.used = (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+    moment m = {0};
+    if (!begins) m.wall = bti_now_seconds();
+    m.used = bench_processor_seconds();
     if (begins) m.wall = bti_now_seconds();
     return m;
 }
@@ -58,7 +51,7 @@ static moment now(bool begins) {
 static double seconds_since(const moment *start) {
     moment end = now(false);
     double wall = end.wall - start->wall;
-    return units() > 1 ? wall : fmin(wall, end.used - start->used);
+    return bench_cores() > 1 ? wall : fmin(wall, end.used - start->used);
 }
 
 static double time_once(const work *w) {
@@ -190,25 +183,56 @@ static double rate_of_host(void) {
 
 /* --- all --------------------------------------------------------------------------------------------------------------- */
 
+/* Of a kernel of a plan: a launch more. */
+static double time_of_launch(double launch) {
+    if (bt_set_flag("fuse", "off") != BT_OK) return INFINITY;
+    double seconds = (time_of_kernels(1 + KERNELS) - launch) / KERNELS;
+    return bt_set_flag("fuse", "on") == BT_OK ? seconds : INFINITY;
+}
+
+/* In the order of sim_model.def. */
+enum { FIGURES = 18 };
+typedef struct figure {
+    const char *name;
+    double value;
+} figure;
+
+static void measure(figure *figures) {
+    const double cores = bench_cores(), launch = time_of_kernels(1), kernel = time_of_launch(launch);
+    const double chain = (time_of_chain(10) - time_of_chain(2)) / (2 * 8);
+    const double memory = rate_of_memory(MEMORY_BYTES, false, launch),
+                 cached = rate_of_memory(CACHED_BYTES, false, launch);
+    const double f32 = rate_of_product(BT_F32, 640), small = 2e-12 * 32 * 32 * 32 / f32;
+    const figure measured[FIGURES] = {{"units", cores},
+                                      {"clock", LINES / chain / LANES / cores * 1e-9},
+                                      {"bandwidth", rate_of_memory(MEMORY_BYTES, true, launch)},
+                                      {"unit_bandwidth", memory / cores},
+                                      {"cache", (double)size_of_cache(cached, memory, launch) * 1e-6},
+                                      {"cache_bandwidth", cached},
+                                      {"f64", rate_of_product(BT_F64, 512)},
+                                      {"f32", f32},
+                                      {"tf32", f32},
+                                      {"bf16", rate_of_product(BT_BF16, 512)},
+                                      {"load_ns", time_of_line(launch) * WAITS * 1e9},
+                                      {"start_ns", kernel * 1e9 - CALL_NS},
+                                      {"product_ns", (time_of_product(BT_F32, 32) - launch - small) * 1e9},
+                                      {"call_ns", CALL_NS},
+                                      {"record_ns", time_of_recording() * 1e9},
+                                      {"submit_ns", (launch - kernel) * 1e9},
+                                      {"host", rate_of_host()},
+                                      {"host_ns", HOST_NS}};
+    memcpy(figures, measured, sizeof measured);
+}
+
 int bench_figures(char **argv) {
+    figure figures[FIGURES];
     if (bt_set_flag("cache", "off") != BT_OK || bt_set_flag("kernels", "compiled") != BT_OK)
         return cli_error(argv, "nothing measured");
-    const double cores = units(), launch = time_of_kernels(1);
-    if (bt_set_flag("fuse", "off") != BT_OK) return cli_error(argv, "nothing measured");
-    const double kernel = (time_of_kernels(1 + KERNELS) - launch) / KERNELS;
-    if (bt_set_flag("fuse", "on") != BT_OK) return cli_error(argv, "nothing measured");
-    const double chain = (time_of_chain(10) - time_of_chain(2)) / (2 * 8),
-                 memory = rate_of_memory(MEMORY_BYTES, false, launch);
-    const double f32 = rate_of_product(BT_F32, 640), cached = rate_of_memory(CACHED_BYTES, false, launch);
-    const double small = time_of_product(BT_F32, 32) - launch - 2 * 32.0 * 32 * 32 / (f32 * 1e12);
-    const double figures[] = {cores, LINES / chain / LANES / cores, rate_of_memory(MEMORY_BYTES, true, launch)};
-    if (!isfinite(launch + kernel + chain + memory + f32 + cached + small)) return cli_error(argv, "nothing measured");
-    printf("zen3{units=%g/clock=%.3g/bandwidth=%.3g/unit_bandwidth=%.3g/cache=%.3g/cache_bandwidth=%.3g", figures[0],
-           figures[1] * 1e-9, figures[2], memory / cores, (double)size_of_cache(cached, memory, launch) * 1e-6, cached);
-    printf("/f32=%.3g/tf32=%.3g/f64=%.3g/bf16=%.3g", f32, f32, rate_of_product(BT_F64, 512),
-           rate_of_product(BT_BF16, 512));
-    printf("/load_ns=%.3g/start_ns=%.3g/product_ns=%.3g/submit_ns=%.3g/record_ns=%.3g/host=%.3g}\n",
-           time_of_line(launch) * WAITS * 1e9, fmax(1, kernel * 1e9 - CALL_NS), fmax(0, small * 1e9),
-           fmax(0, (launch - kernel) * 1e9), time_of_recording() * 1e9, rate_of_host());
+    measure(figures);
+    for (int f = 0; f < FIGURES; f++)
+        if (!isfinite(figures[f].value)) return cli_error(argv, figures[f].name);
+    for (int f = 0; f < FIGURES; f++) /* what is too short to be measured is no less than the model takes */
+        printf("%s%s=%.3g", f ? "/" : "zen3{", figures[f].name, fmax(0.001, figures[f].value));
+    puts("}");
     return CLI_OK;
 }

@@ -16,6 +16,10 @@ bool bench_run_once(const bench_row *row, bench_work *work, const char *file, be
 /* Prepares the row and runs it until caches, compilers and pools no longer change its time. */
 bool bench_warm_up(const bench_row *row, bench_work *work);
 
+/* How many cores kernels may use; the time of the process's threads together on processors. */
+int bench_cores(void);
+double bench_processor_seconds(void);
+
 double bench_median(double *seconds, int count); /* sorts them */
 
 /* Bytes per second, read plus written, of a copy within the memory of the target's device: on the CPU of 128 MiB, by as many threads as

@@ -114,7 +114,8 @@ bti_sim_demand bti_sim_cores_move(const bti_sim_model *model, double read_bytes,
 static double conflicts_of(const bti_operand *right, double rows, double columns, double inner) {
     int64_t m, n, step = right->stride[right->rank - 2] * (int64_t)bt_dtype_size(right->dtype);
     bti_product_tile((int64_t)rows, (int64_t)columns, (int64_t)inner, &m, &n);
-    if (right->stride[right->rank - 1] != 1 || 1 / (double)m + 1 / (double)n < NO_COPY || step % HALF_PAGE) return 1;
+    if (right->dtype == BT_F64 || right->stride[right->rank - 1] != 1) return 1; /* OpenBLAS; read down its columns */
+    if (1 / (double)m + 1 / (double)n < NO_COPY || step % HALF_PAGE) return 1;
     return step % PAGE ? 1.4 : 2;
 }
 
