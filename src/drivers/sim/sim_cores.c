@@ -46,10 +46,10 @@ static bool is_in_place(const bti_kernel *kernel, const bti_box *box, int output
 }
 
 /* Of an operand that rows are taken from: what lies side by side of a row. */
-static int64_t row_bytes(const bti_sim_nest *nest, int operand) {
+static double row_bytes(const bti_sim_nest *nest, int operand) {
     bool unit = nest->kernel->operands[operand].unit;
     int64_t size = (int64_t)bt_dtype_size((bt_dtype)nest->kernel->operands[operand].dtype);
-    return unit ? size * nest->box->extent[bti_kernel_line(nest->kernel)] : size;
+    return (double)(unit ? size * nest->box->extent[bti_kernel_line(nest->kernel)] : size);
 }
 
 /* A line that is written is read first, and later given back, unless it bypasses the caches; each of them is work for the last cache. */
@@ -68,7 +68,7 @@ static void count_operands(bti_sim_demand *d, const bti_sim_nest *nest) {
         d->bytes += bytes;
         d->asked += bytes;
         if (operand->taken)
-            d->waits += bytes / fmax(LINE, (double)row_bytes(nest, o)); /* of rows that nothing foresees */
+            d->waits += bytes / fmax(LINE, row_bytes(nest, o)); /* nothing foresees a row, but its lines follow */
         if (o < kernel->input_count) continue;
         d->written += bytes;
         d->instructions += bytes / 4;
@@ -94,7 +94,7 @@ bti_sim_demand bti_sim_cores_kernel(const bti_sim_model *model, const bti_kernel
     return d;
 }
 
-/* --- primitives: products ------------------------------------------------------------------------------------------------------------ */
+/* --- moves and products ------------------------------------------------------------------------------------------------------------ */
 
 bti_sim_demand bti_sim_cores_move(const bti_sim_model *model, double read_bytes, double written_bytes) {
     double bytes = read_bytes + written_bytes;
@@ -166,7 +166,7 @@ static bti_sim_demand demand_of_sort(const bti_sim_model *model, const bti_work 
 
 /* The step from an element of the axis to the next, of elements that the operation goes along. */
 static bool goes_apart(const bti_work *work, const bti_operand *operand) {
-    int axis = bti_attr_axis(work->op, work->attr);
+    int axis = work->attr ? bti_attr_axis(work->op, work->attr) : 0;
     return axis < operand->rank && operand->stride[axis] != 1;
 }
 
@@ -188,7 +188,7 @@ static bti_sim_demand demand_of_scatter(const bti_sim_model *model, const bti_wo
     bti_sim_demand d =
         demand_of_moved(model, work, read, elements, work->op == BTI_OP_scatter_axis ? INTERPRETED_CLOCKS : 1);
     if (work->op == BTI_OP_scatter_axis) return d;
-    double columns = elements / fmax(1, indices),
+    double columns = fmax(1, elements / fmax(1, indices)),
            column = fmax(bti_sim_elements_of(&work->output), elements) / columns * 4;
     double parts = fmin(columns, bti_sim_ceiling(columns, (double)bti_copy_grain((int64_t)column)));
     d.waits = indices * parts * model->warps;
