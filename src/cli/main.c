@@ -75,7 +75,8 @@ static const struct command {
      "such a recording. The exit code is that of the program; 1 when it cannot be run or recorded nothing.\n"},
     {"simulate", cli_simulate, "runs a program on devices that one does not have, by a model, in virtual time",
      "[--devices DEVICES] [--no-data] [--json] [-o PAGE] -- PROGRAM [ARGUMENT...]",
-     "  --devices DEVICES   h200*8 (the default), a100*4, rtx4090*2, h200{link=100}*4@80G...: as the flag devices\n"
+     "  --devices DEVICES   h200*8 (the default), a100*4, rtx4090*2, zen3 (a CPU), h200{link=100}*4@80G...: as the\n"
+     "                      flag devices\n"
      "  --no-data           devices hold no data and compute nothing: for sizes that this machine could not hold.\n"
      "                      The host reads zeros; who reads them is listed\n" JSON_HELP
      "  -o, --output PAGE   also makes an HTML page of the timeline\n"
