@@ -110,6 +110,20 @@ static void the_first_result_is_told_step_by_step(void **state) {
     json_decref(ledger);
 }
 
+/* They are what the flag devices takes: the row runs on that model. */
+static void figures_are_a_device(void **state) {
+    char figures[1000];
+    assert_int_equal(run("--figures"), 0);
+    output[strcspn(output, "\n")] = '\0';
+    if (strncmp(output, "zen3{units=", strlen("zen3{units="))) fail_msg("%s", output);
+    snprintf(figures, sizeof figures, "%.900s", output);
+    assert_int_equal(run_line("BERTH_FLAGS='devices=sim:%s' " COMMAND "--json --device cpu launch", figures), 0);
+    json_t *list = parse(output);
+    assert_true(number(json_array_get(list, 0), "median_s") > 0);
+    assert_true(number(json_array_get(list, 0), "median_s") == number(json_array_get(list, 0), "min_s"));
+    json_decref(list);
+}
+
 static void help_names_every_row(void **state) {
     static const char *const rows[] = {"elementwise",
                                        "elementwise_compiled",
@@ -238,6 +252,7 @@ int main(void) {
         cmocka_unit_test(wrong_usage_is_refused),
         cmocka_unit_test(rows_run_on_a_device),
         cmocka_unit_test(the_first_result_is_told_step_by_step),
+        cmocka_unit_test(figures_are_a_device),
         cmocka_unit_test(help_names_every_row),
         cmocka_unit_test(rows_are_run_one_by_one),
         cmocka_unit_test(graphs_are_measured_on_a_small_stack),

@@ -410,6 +410,9 @@ static void test_simulate(void **state) {
                      0);
     assert_says("\"clock\": \"virtual\"");
     assert_says("\"utilization\": ");
+    assert_int_equal(run(before, "simulate --devices 'h200*4;sim:zen3' -- " EXAMPLE), 0);
+    assert_says("GPU:3 ");
+    assert_says("CPU:0 ");
     assert_int_equal(run(before, "simulate --no-data -- " EXAMPLE), 0);
     assert_says("The host was given zeros");
     assert_says("bt_print at manual_replication.c:");

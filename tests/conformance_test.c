@@ -1,5 +1,5 @@
 // timeout: 600
-/* Every row of ops.def on every device of BERTH_TEST_DEVICES (default "cpu,sim,timed", and "opencl" where it has a device), by one
+/* Every row of ops.def on every device of BERTH_TEST_DEVICES (default "cpu,sim,timed,timed_cpu", and "opencl" where it has a device), by one
  * list of cases. "cuda-emulated" are the GPUs of
  * tests/fakes/emulated.c. Per device a file tests/skips/DEVICE.txt lists what it does not do, each with a reason; what is listed as
  * failing must fail. Where kernels are slow to compile one case in so many is run, unless BERTH_TEST_LONG is set;
@@ -83,6 +83,7 @@ static void read_list(void) {
 
 /* A GPU of NVIDIA's is no simulated one; with one of them alone the other device is the CPU. */
 static void use_flags(const char *label) {
+    if (!strcmp(label, "timed_cpu")) return fresh("devices=sim:zen3*2@256M");
     if (!is_cuda(label)) return fresh(strcmp(label, "timed") ? "devices=sim:gpu*2@256M" : "devices=sim:h200*2@256M");
     fresh("");
     now.other = bt_device_count(BT_GPU) > 1 ? "gpu:1" : "cpu";
@@ -99,16 +100,19 @@ static void set_draw(int usual) {
 static void use_device(const char *label) {
     memset(&now, 0, sizeof now);
     snprintf(now.label, sizeof now.label, "%s", label);
-    const bool timed = !strcmp(label, "timed"), sim = timed || !strcmp(label, "sim"), opencl = !strcmp(label, "opencl");
+    const bool timed = !strcmp(label, "timed"), sim = timed || !strcmp(label, "sim"), opencl = !strcmp(label, "opencl"),
+               timed_cpu = !strcmp(label, "timed_cpu");
     now.name = sim                          ? "gpu:0"
+               : timed_cpu                  ? "cpu:0"
                : opencl                     ? "opencl0:0"
                : !strcmp(label, "template") ? "acc:0"
                : is_cuda(label)             ? "cuda"
                                             : now.label;
-    now.other = sim ? "gpu:1" : opencl ? "opencl0:1" : "gpu:0";
+    now.other = sim ? "gpu:1" : timed_cpu ? "cpu:1" : opencl ? "opencl0:1" : "gpu:0";
     set_draw(is_cuda(label) ? 500
              : opencl       ? 1000
              : timed        ? 20
+             : timed_cpu    ? 20
                             : 1); /* a draw compiles about as many texts as there are rows */
     use_flags(label);
     read_list();
@@ -204,9 +208,9 @@ static const char *devices(void) {
     const char *told = getenv("BERTH_TEST_DEVICES");
     setenv("POCL_DEVICES", "pthread pthread", 0);
     if (told && *told) return told;
-    if (bt_device_find("opencl0:1", &(bt_device *){NULL}) == BT_OK) return "cpu,sim,timed,opencl";
+    if (bt_device_find("opencl0:1", &(bt_device *){NULL}) == BT_OK) return "cpu,sim,timed,timed_cpu,opencl";
     print_message("opencl: skipped: %s\n", bt_error_text());
-    return "cpu,sim,timed";
+    return "cpu,sim,timed,timed_cpu";
 }
 
 static bool is_named(const char *row_name) {

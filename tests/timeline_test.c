@@ -1,5 +1,5 @@
 // labels: threads
-/* Simulated cards with a model: the same timeline on each run, times that the model's figures allow, and who is told that they are virtual. */
+/* Simulated cards, and CPUs, with a model: the same timeline on each run, times that the model's figures allow, and who is told that they are virtual. */
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -36,8 +36,8 @@ static void train(void *data) {
 }
 
 /* In a process of its own: a trace of the training, and how long it took, twice. */
-static int record(const char *trace_file) {
-    fresh("devices=sim:h200*1");
+static int record(const char *trace_file, const char *flags) {
+    fresh(flags);
     bt_profile *profile = bt_profile_start();
     train(NULL);
     OK(bt_profile_stop(profile, trace_file, NULL));
@@ -48,13 +48,13 @@ static int record(const char *trace_file) {
 }
 
 /* What it printed. */
-static void record_apart(const char *trace_file, char *printed, size_t size) {
+static void record_apart(const char *trace_file, const char *flags, char *printed, size_t size) {
     int ends[2], code;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
     if (!child) {
         dup2(ends[1], 1);
-        execl("/proc/self/exe", "timeline_test", trace_file, (char *)NULL);
+        execl("/proc/self/exe", "timeline_test", trace_file, flags, (char *)NULL);
         _exit(1);
     }
     close(ends[1]);
@@ -83,13 +83,13 @@ static char *device_events(const char *trace_file, size_t *count) {
     return text;
 }
 
-static void a_timeline_repeats(void **state) {
+static void expect_the_same(const char *flags) {
     char files[2][64], seconds[2][64];
     char *events[2];
     size_t counts[2];
     for (int i = 0; i < 2; i++) {
         snprintf(files[i], sizeof files[i], "/tmp/berth-timeline-%d-%d.json", (int)getpid(), i);
-        record_apart(files[i], seconds[i], sizeof seconds[i]);
+        record_apart(files[i], flags, seconds[i], sizeof seconds[i]);
         events[i] = device_events(files[i], &counts[i]);
         unlink(files[i]);
         assert_non_null(events[i]);
@@ -98,6 +98,11 @@ static void a_timeline_repeats(void **state) {
     assert_string_equal(events[0], events[1]);
     assert_string_equal(seconds[0], seconds[1]);
     for (int i = 0; i < 2; i++) free(events[i]);
+}
+
+static void a_timeline_repeats(void **state) {
+    expect_the_same("devices=sim:h200*1");
+    expect_the_same("devices=sim:zen3");
 }
 
 /* --- what the figures allow ------------------------------------------------------------------------------------------------ */
@@ -148,6 +153,29 @@ static void times_are_those_of_the_model(void **state) {
         OK(bt_block(held[1]));
         TAKES(add, 12.0 * (double)count / 100e9);
         TAKES(to_the_other, 4.0 * (double)count / 32e9);
+    }
+}
+
+/* A CPU with a model: the host's own work takes its time too, and what is computed is computed by the host. */
+static void times_are_those_of_the_cpu(void **state) {
+    const int64_t count = 4 << 20;
+    const double bandwidth = 10e9, each = 1000e-9 + 5000e-9 + 110e-9; /* recorded, submitted, launched */
+    fresh("devices=sim:zen3{units=1/bandwidth=10/unit_bandwidth=0/cache=0/record_ns=1000/submit_ns=5000/start_ns=100/"
+          "call_ns=10}");
+    BT_SCOPE {
+        held[0] = bt_normal(bt_key(0), BT_F32, count);
+        held[1] = bt_normal(bt_key(1), BT_F32, count);
+        OK(bt_block(held[0]));
+        OK(bt_block(held[1]));
+        TAKES(add, 12.0 * (double)count / bandwidth + each);
+        TAKES(chain, 10 * (8.0 * (double)count / bandwidth + each));
+    }
+    fresh("devices=sim:zen3{units=1/clock=3/lanes=20/f32=0.05/product_ns=3000/cache=64}");
+    BT_SCOPE {
+        held[0] = bt_normal(bt_key(1), BT_F32, 1000, 1000); /* tiles are full, rows not a part of a page apart */
+        OK(bt_block(held[0]));
+        TAKES(multiply, 2.0 * 1000 * 1000 * 1000 / 50e9 + 3e-6 +
+                            3.0 * 1000 * 1000 / (20 * 3e9)); /* and each element is moved once */
     }
 }
 
@@ -352,7 +380,14 @@ static void devices_name_their_model(void **state) {
     OK(bt_device_describe(device("gpu:1"), &info));
     assert_string_equal(info.description, "Simulated NVIDIA A100 by a model with units=64");
     assert_true(info.memory_bytes == (size_t)2 << 30 && info.capability_major == 8);
+    fresh("devices=sim:zen3@1G;sim:h200*1");
+    OK(bt_device_describe(device("cpu"), &info));
+    assert_string_equal(info.description, "Simulated AMD EPYC (Zen 3) by a model");
+    assert_string_equal(info.driver, "timed_cpu");
+    assert_true(info.memory_bytes == (size_t)1 << 30 && bt_device_count(BT_GPU) == 1);
     fresh("");
+    FAILS(bt_set_devices("sim:zen3;sim:cpu"), BT_INVALID_ARGUMENT, "either all simulated CPUs have a model");
+    FAILS(bt_set_devices("sim:zen3{cores=3}"), BT_INVALID_ARGUMENT, "cores=3", "lanes");
     FAILS(bt_set_devices("sim:h200*1;sim:gpu*1"), BT_INVALID_ARGUMENT, "either all simulated GPUs have a model");
     FAILS(bt_set_devices("sim:h300*1"), BT_INVALID_ARGUMENT, "h200, a100 or rtx4090");
     FAILS(bt_set_devices("sim:h200{speed=3}*1"), BT_INVALID_ARGUMENT, "speed=3", "bandwidth");
@@ -382,6 +417,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_timeline_repeats),
         cmocka_unit_test(times_are_those_of_the_model),
+        cmocka_unit_test(times_are_those_of_the_cpu),
         cmocka_unit_test(threads_share_the_clock),
         cmocka_unit_test(sums_over_cards),
         cmocka_unit_test(copies_run_beside_kernels_of_both_cards),
@@ -390,5 +426,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(devices_name_their_model),
         cmocka_unit_test(profiles_say_so),
     };
-    return argc > 1 ? record(argv[1]) : cmocka_run_group_tests(tests, NULL, fresh_end);
+    return argc > 2 ? record(argv[1], argv[2]) : cmocka_run_group_tests(tests, NULL, fresh_end);
 }

@@ -108,7 +108,7 @@ BT_API BT_MUST_USE bt_status bt_set_contexts(const char *map);
 /* --- simulated devices -------------------------------------------------------------------------------------------- */
 
 /* Replaces the devices of a kind by simulated ones, as the flag `devices` does: "sim:gpu*4", "sim:tpu*2";
- * or by cards with a model and a clock, "sim:h200*8" (docs/simulated-devices.md). INVALID_ARGUMENT: it is no such text.
+ * or by cards or a CPU with a model and a clock, "sim:h200*8", "sim:zen3" (docs/simulated-devices.md). INVALID_ARGUMENT: it is no such text.
  * FAILED_PRECONDITION after the first device of that kind was opened. */
 BT_API BT_MUST_USE bt_status bt_set_devices(const char *spec);
 #define bt_set_devices(...) BTI_AT_MUST(bt_set_devices(__VA_ARGS__))

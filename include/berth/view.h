@@ -93,7 +93,7 @@ BT_API BT_MUST_USE bt_status bt_function_cost(bt_function *function, bt_array *c
 
 /* --- times ---------------------------------------------------------------------------------------------------------- */
 
-/* Times are those of the wall, or, while GPUs are simulated by a model (flag devices, "sim:h200*8"), virtual: what the model says, the same
+/* Times are those of the wall, or, while devices are simulated by a model (flag devices, "sim:h200*8"), virtual: what the model says, the same
  * on each run of a program with one thread (docs/simulated-devices.md). Texts say so. */
 
 /* The seconds that fn(data) took, including its work on all devices: waits for pending work before and after. NaN on

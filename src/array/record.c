@@ -5,6 +5,7 @@
 
 #include "array/eval.h"
 #include "array/place.h"
+#include "base/clock.h"
 #include "base/flags.h"
 #include "exec/exec.h"
 #include "exec/host.h"
@@ -79,6 +80,7 @@ bt_array *bti_record_shaped(bti_op op, bt_dtype dtype, bool weak, int rank, cons
     if (!node) return poison ? poison : bti_array_new(NULL);
     node->weak = weak;
     node->symbolic = symbolic;
+    bti_clock_host_works(BTI_HOST_RECORDS);
     place_node(node, placement);
     bti_eval_recorded(node);
     return bti_array_new(node);

@@ -1,6 +1,6 @@
 #include "base/clock.h"
 
-_Atomic uint64_t bti_clock_virtual_;
+_Atomic uint64_t bti_clock_virtual_, bti_clock_host_[BTI_HOST_WORKS];
 static _Atomic uint64_t origin;
 
 /* The caller sees to it that one thread at a time is here. */
@@ -23,4 +23,8 @@ void bti_clock_reach(uint64_t ns) {
     uint64_t before = atomic_load(&bti_clock_virtual_);
     while (before && before < ns && !atomic_compare_exchange_weak(&bti_clock_virtual_, &before, ns)) {
     }
+}
+
+void bti_clock_set_host(const uint64_t ns[BTI_HOST_WORKS]) {
+    for (int work = 0; work < BTI_HOST_WORKS; work++) atomic_store(&bti_clock_host_[work], ns[work]);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/bench_figures.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_rows.h"
 #include "cli/bench_start.h"
@@ -12,7 +13,7 @@ enum { LEAST_REPETITIONS = 5, MOST_REPETITIONS = 50 };
 #define ROW_SECONDS 1.0
 
 typedef struct options {
-    bool json, interactive, startup_probe, first_result;
+    bool json, interactive, startup_probe, first_result, figures;
     const char *device; /* NULL: the CPU, with simulated GPUs for the mixed row */
     int repetitions;    /* 0: at least 5, more while all of them take less than a second */
     int shrink;
@@ -31,6 +32,7 @@ static int read_options(int argc, char **argv, options *out) {
                                           {"device", required_argument, NULL, 'd'},
                                           {"shrink", required_argument, NULL, 's'},
                                           {"first-result", no_argument, NULL, 'l'},
+                                          {"figures", no_argument, NULL, 'f'},
                                           {"startup-probe", no_argument, NULL, 'p'},
                                           {0}};
     for (int option; (option = cli_option(argc, argv, known)) != -1;) switch (option) {
@@ -38,6 +40,7 @@ static int read_options(int argc, char **argv, options *out) {
         case 'i': out->interactive = true; break;
         case 'p': out->startup_probe = true; break;
         case 'l': out->first_result = true; break;
+        case 'f': out->figures = true; break;
         case 'd': out->device = optarg; break;
         case 's':
             if (!cli_number(argv, "--shrink", optarg, 1, 256, &out->shrink)) return CLI_USAGE;
@@ -47,8 +50,8 @@ static int read_options(int argc, char **argv, options *out) {
             break;
         default: return CLI_USAGE;
         }
-    return (out->interactive || out->startup_probe || out->first_result) && !cli_no_more(argc, argv) ? CLI_USAGE
-                                                                                                     : CLI_OK;
+    bool without_rows = out->interactive || out->startup_probe || out->first_result || out->figures;
+    return without_rows && !cli_no_more(argc, argv) ? CLI_USAGE : CLI_OK;
 }
 
 /* The second device of the mixed row: the next of the same kind, else the CPU. */
@@ -65,7 +68,7 @@ static bool choose_devices(const options *given, bench_target *target) {
     if (bt_set_flag("cache", "off") != BT_OK) return false;
     if (!given->device) return bt_set_devices("sim:gpu*2@4G") == BT_OK && bt_set_default_device("cpu") == BT_OK;
     if (bt_device_find(given->device, &device) != BT_OK || bt_set_default_device(given->device) != BT_OK) return false;
-    target->is_virtual = !strcmp(bt_device_driver(device), "timed");
+    target->is_virtual = !strncmp(bt_device_driver(device), "timed", strlen("timed"));
     target->device = bt_device_kind(device) == BT_CPU ? "cpu" : bt_device_name(device);
     target->mixed[0] = target->device;
     target->mixed[1] = second_device(device);
@@ -175,9 +178,10 @@ static bool serve_line(const bench_row *row, bench_work *work, char *rest) {
         print_answer(json_pack("{s:s, s:s}", "row", row->name, "error", bt_error_text()));
         return false;
     }
-    print_answer(json_pack("{s:s, s:f, s:i, s:I, s:f, s:f}", "row", row->name, "seconds", sample.seconds, "steps",
-                           row->steps ? row->steps : 1, "kernels", (json_int_t)sample.kernels, "bytes",
-                           bench_row_bytes(row, work->target), "flops", bench_row_flops(row, work->target)));
+    print_answer(json_pack("{s:s, s:f, s:f, s:i, s:I, s:f, s:f}", "row", row->name, "seconds", sample.seconds,
+                           "processor_seconds", sample.processor_seconds, "steps", row->steps ? row->steps : 1,
+                           "kernels", (json_int_t)sample.kernels, "bytes", bench_row_bytes(row, work->target), "flops",
+                           bench_row_flops(row, work->target)));
     return true;
 }
 
@@ -245,6 +249,7 @@ int cli_bench(int argc, char **argv) {
     for (int i = 0; optind == argc && i < (given.device ? bench_row_count() : bench_common_row_count()); i++)
         chosen[count++] = bench_row_at(i);
     if (!cli_settings_good(argv)) return CLI_FAILED;
+    if (given.figures) return bench_figures(argv);
     if (given.first_result) return bench_first_result(argv, given.device ? given.device : "cpu");
     if (given.startup_probe) return bench_startup_probe(argv, given.device);
     if (!choose_devices(&given, &target)) return cli_error(argv, "nothing measured");

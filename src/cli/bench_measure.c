@@ -44,6 +44,12 @@ typedef struct row_run {
     bool done;
 } row_run;
 
+double bench_processor_seconds(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
 static void run_row(void *data) {
     row_run *run = data;
     run->result = run->row->run(run->work);
@@ -63,7 +69,9 @@ bool bench_run_once(const bench_row *row, bench_work *work, const char *file, be
     uint64_t kernels = kernels_compiled();
     BT_SCOPE {
         row_run run = {row, work, NULL, false};
-        sample->seconds = time_row(&run) / (row->steps ? row->steps : 1);
+        double used = bench_processor_seconds(), steps = row->steps ? row->steps : 1;
+        sample->seconds = time_row(&run) / steps;
+        sample->processor_seconds = (bench_processor_seconds() - used) / steps;
         done = run.done;
         sample->kernels = kernels_compiled() - kernels;
         if (done && file) {
@@ -110,12 +118,11 @@ static void *run_copy_part(void *data) {
     return NULL;
 }
 
-static int copy_thread_count(void) {
+int bench_cores(void) {
     char text[32];
     cpu_set_t cpus;
     int count = bt_get_flag("threads", text, sizeof text) == BT_OK ? atoi(text) : 0;
-    if (!count) count = sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
-    return count < MAX_THREADS ? count : MAX_THREADS;
+    return count ? count : sched_getaffinity(0, sizeof cpus, &cpus) ? 1 : CPU_COUNT(&cpus);
 }
 
 static double time_host_copy(char *to, const char *from, int threads) {
@@ -138,7 +145,7 @@ static double time_host_copy(char *to, const char *from, int threads) {
 static double host_copy_rate(void) {
     char *from = malloc(HOST_BYTES), *to = malloc(HOST_BYTES);
     double seconds[TIMES], rate = 0;
-    int threads = copy_thread_count();
+    int cores = bench_cores(), threads = cores < MAX_THREADS ? cores : MAX_THREADS;
     if (from && to) {
         memset(from, 1, HOST_BYTES);
         time_host_copy(to, from, threads);

@@ -29,6 +29,7 @@ static const struct command {
      "  --shrink N        divides the elements of large_*, upload and download rows by N (square ones:\n"
      "                    their sides), and the sides of matmul_* rows\n"
      "  --first-result    prints the times of a process until its first result, and after, as JSON\n"
+     "  --figures         measures what a model of this CPU goes by (flag devices: sim:zen3{...})\n"
      "Rows (default: all): elementwise elementwise_compiled linspace random100m\n"
      "random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small softmax layer_norm sum sum_axis0\n"
      "sum_axis1 transpose_add broadcast gather dependent_adds cumsum cumsum_short cumsum_axis0 sort\n"
@@ -75,7 +76,8 @@ static const struct command {
      "such a recording. The exit code is that of the program; 1 when it cannot be run or recorded nothing.\n"},
     {"simulate", cli_simulate, "runs a program on devices that one does not have, by a model, in virtual time",
      "[--devices DEVICES] [--no-data] [--json] [-o PAGE] -- PROGRAM [ARGUMENT...]",
-     "  --devices DEVICES   h200*8 (the default), a100*4, rtx4090*2, h200{link=100}*4@80G...: as the flag devices\n"
+     "  --devices DEVICES   h200*8 (the default), a100*4, rtx4090*2, zen3 (a CPU), h200{link=100}*4@80G...: as the\n"
+     "                      flag devices\n"
      "  --no-data           devices hold no data and compute nothing: for sizes that this machine could not hold.\n"
      "                      The host reads zeros; who reads them is listed\n" JSON_HELP
      "  -o, --output PAGE   also makes an HTML page of the timeline\n"

@@ -1,4 +1,4 @@
-/* `berth simulate`: runs a program on cards by a model, and prints what the flag `summary` reports. */
+/* `berth simulate`: runs a program on cards, or a CPU, by a model, and prints what the flag `summary` reports. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -200,6 +200,9 @@ static bt_status use_default(const char *value, void *data) { return bti_registr
 /* The clock stays as it is until devices are asked for again: a trace that is written at the end is of this one. */
 static void configure_simulated(void) {
     bti_sim_configure(&simulated);
+    uint64_t host[BTI_HOST_WORKS];
+    bti_sim_host_works(&simulated, host);
+    bti_clock_set_host(host);
     bti_clock_set_virtual(bti_sim_has_models(&simulated));
 }
 
@@ -333,7 +336,7 @@ static bt_status replace_devices(const bti_sim_spec *spec) {
         simulated.named[kind] = true;
         simulated.count[kind] = spec->count[kind];
         memcpy(simulated.bytes[kind], spec->bytes[kind], sizeof simulated.bytes[kind]);
-        if (kind == BT_GPU) memcpy(simulated.models, spec->models, sizeof simulated.models);
+        memcpy(simulated.models[kind], spec->models[kind], sizeof simulated.models[kind]);
         for (bt_device *device; (device = bti_registry_find((bt_kind)kind, 0));) {
             for (int i = 1; device; device = bti_registry_find((bt_kind)kind, i++))
                 atomic_store(&device->retired, true);

@@ -2,6 +2,7 @@
  * which is everything that can fail, and then submits the tasks. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "exec/buffer.h"
 #include "exec/collective.h"
 #include "exec/host.h"
@@ -252,6 +253,7 @@ uint64_t bti_exec_start(bti_run *run) {
     const bti_prepared *of = run->prepared;
     uint64_t before[BTI_MAX_DEVICES], numbers[BTI_MAX_DEVICES];
     size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
+    bti_clock_host_works(BTI_HOST_SUBMITS);
     for (size_t s = 0; s < of->plan.steps.count; s++)
         run->places[s] = bti_run_node(run->nodes, of->plan.steps.items[s].node)->place;
     run->nodes = NULL;

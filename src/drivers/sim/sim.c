@@ -1,7 +1,7 @@
 /* Simulated devices of any kind. Kernels are the CPU's: a launch computes on the calling thread and on as many cores as the flag
  * sim_threads allows. Memory is separate (sim_memory.h), calls can be made to fail (sim_flags.h) and transfers to take time (sim_time.h).
- * Two rows of the table: devices without a model, whose work is done when a call returns, and cards with one, which are asynchronous in virtual time and get the plans
- * of CUDA's. */
+ * Three rows of the table: devices without a model, whose work is done when a call returns; cards with one, which are asynchronous in virtual time and get the plans
+ * of CUDA's; CPUs with one, whose work takes the host's virtual time, and which get the CPU's plans. */
 #include "drivers/driver.h"
 
 #include <stdio.h>
@@ -15,17 +15,17 @@
 #include "drivers/sim/sim_device.h"
 #include "drivers/sim/sim_events.h"
 
+enum { ALL_KINDS = (1u << BT_KIND_COUNT) - 1 };
+
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
-static bool has_model(int kind, int index) {
-    return kind == BT_GPU && *bti_sim_configured()->models[index].description;
-}
+static bool has_model(int kind, int index) { return bti_sim_has_model(bti_sim_configured(), kind, index); }
+static const bti_sim_model *model_of(int kind, int index) { return &bti_sim_configured()->models[kind][index]; }
 
 static size_t memory_of(int kind, int index) {
     size_t bytes = bti_sim_configured()->bytes[kind][index];
     if (bytes) return bytes;
-    return has_model(kind, index) ? (size_t)(bti_sim_configured()->models[index].memory * 1e9)
-                                  : bti_flag_bytes(BTI_FLAG_sim_memory);
+    return has_model(kind, index) ? (size_t)(model_of(kind, index)->memory * 1e9) : bti_flag_bytes(BTI_FLAG_sim_memory);
 }
 
 static void describe_device(int kind, int index, bti_device_facts *f) {
@@ -36,19 +36,19 @@ static void describe_device(int kind, int index, bti_device_facts *f) {
     snprintf(f->driver_version, sizeof f->driver_version, "1");
     if (kind == BT_GPU) snprintf(f->uuid, sizeof f->uuid, "GPU-51000000-0000-0000-0000-%012d", index);
     if (!has_model(kind, index)) return;
-    const bti_sim_model *models = bti_sim_configured()->models, *model = &models[index];
+    const bti_sim_model *model = model_of(kind, index);
     snprintf(f->description, sizeof f->description, "Simulated %.80s", model->description);
     f->capability_major = model->capability_major;
     f->capability_minor = model->capability_minor;
     for (int i = 0; i < bti_sim_configured()->count[kind] && model->link > 0; i++)
-        if (i != index && models[i].link > 0) f->linked |= (uint64_t)1 << (kind * BTI_SIM_MAX + i);
+        if (i != index && model_of(kind, i)->link > 0) f->linked |= (uint64_t)1 << (kind * BTI_SIM_MAX + i);
 }
 
-static void list_devices(bool modelled, bti_device_facts *facts, int capacity, int *count) {
+static void list_devices(bool modelled, unsigned kinds, bti_device_facts *facts, int capacity, int *count) {
     *count = 0;
     for (int kind = 0; kind < BT_KIND_COUNT; kind++)
         for (int i = 0; i < bti_sim_configured()->count[kind]; i++) {
-            if (has_model(kind, i) != modelled) continue;
+            if (has_model(kind, i) != modelled || !(kinds >> kind & 1)) continue;
             if (*count < capacity) describe_device(kind, i, &facts[*count]);
             ++*count;
         }
@@ -56,14 +56,20 @@ static void list_devices(bool modelled, bti_device_facts *facts, int capacity, i
 
 static bt_status sim_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     (void)kinds;
-    list_devices(false, facts, capacity, count);
+    list_devices(false, ALL_KINDS, facts, capacity, count);
     if (!*count) bti_str_add(reason, "sim: no simulated device was asked for (flag devices)\n");
     return BT_OK;
 }
 
 static bt_status timed_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     (void)kinds, (void)reason; /* sim's says it */
-    list_devices(true, facts, capacity, count);
+    list_devices(true, 1u << BT_GPU, facts, capacity, count);
+    return BT_OK;
+}
+
+static bt_status timed_cpu_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
+    (void)kinds, (void)reason;
+    list_devices(true, 1u << BT_CPU, facts, capacity, count);
     return BT_OK;
 }
 
@@ -75,7 +81,7 @@ static bt_status sim_open(int ordinal, const bti_allocator *allocator, void **op
     device->kind = (bt_kind)kind;
     device->index = index;
     device->id = allocator->device;
-    if (has_model(kind, index)) device->engines.model = bti_sim_configured()->models[index];
+    if (has_model(kind, index)) device->engines.model = *model_of(kind, index);
     bti_sim_memory_init(&device->memory, ordinal, memory_of(kind, index));
     device->memory.without_data = has_model(kind, index) && !bti_flag_bool(BTI_FLAG_sim_data);
     bti_sim_touched_init(&device->engines.touched);
@@ -163,7 +169,7 @@ static bt_status sim_download(void *opened, void *host, uint64_t address, size_t
 }
 
 static void took_move(bti_sim_device *device, size_t read_bytes, size_t written_bytes) {
-    bti_sim_demand demand = bti_sim_demand_of_move((double)read_bytes, (double)written_bytes);
+    bti_sim_demand demand = bti_sim_demand_of_move(&device->engines.model, (double)read_bytes, (double)written_bytes);
     bti_sim_took_launch(&device->engines, &demand);
 }
 
@@ -229,26 +235,34 @@ static bt_status timed_send(void *to_device, uint64_t to, const bti_event *idle,
     bti_sim_link_uses(source, from, bytes, false, end->end_ns);
     return BT_OK;
 }
+
 /* --- the tables ----------------------------------------------------------------------------------------------------- */
 
 /* Its kernels run on cores, so these are a CPU's; but launches and products are a GPU's. */
 static const bti_target_facts sim_facts = {BTI_CPU_FACTS, .epilogues = true, .launch_boxes = 24};
-static const bti_target_facts timed_facts = {BTI_CUDA_FACTS};
+static const bti_target_facts timed_facts = {BTI_CUDA_FACTS}, timed_cpu_facts = {BTI_CPU_FACTS, .launch_boxes = 1};
 
-#define ENTRIES_OF_BOTH                                                                                         \
+#define ENTRIES_OF_ALL                                                                                          \
     .simulated = true, .open = sim_open, .close = sim_close, .alloc = sim_alloc, .free = sim_free,              \
     .upload = sim_upload, .download = sim_download, .copy = sim_copy, .fill = sim_fill,                         \
     .program_load = sim_program_load, .program_free = bti_cpu_program_free, .text_lacked = bti_cpu_text_lacked, \
     .text_give = bti_cpu_text_give, .launch = bti_sim_launch, .launch_kernel = bti_sim_launch_kernel,           \
-    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product, .memory = sim_memory_sizes, \
-    .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run,         \
-    .graph_free = bti_sim_graph_free, .mark = bti_sim_mark, .read_mark = bti_sim_read_mark,                     \
-    .all_reduce = bti_sim_all_reduce
+    .memory = sim_memory_sizes, .all_reduce = bti_sim_all_reduce
 
-const bti_driver bti_driver_sim = {ENTRIES_OF_BOTH,
+#define ENTRIES_OF_CARDS                                                                                \
+    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product,                     \
+    .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run, \
+    .graph_free = bti_sim_graph_free, .mark = bti_sim_mark, .read_mark = bti_sim_read_mark
+
+#define ENTRIES_OF_TIMED                                                                         \
+    .async = true, .record = bti_timed_record, .wait = bti_timed_wait, .query = bti_timed_query, \
+    .wait_until = bti_timed_wait_until, .sync = bti_timed_sync, .complete_at = bti_timed_complete_at
+
+const bti_driver bti_driver_sim = {ENTRIES_OF_ALL,
+                                   ENTRIES_OF_CARDS,
                                    .name = "sim",
                                    .target = &sim_facts,
-                                   .kinds = (1u << BT_KIND_COUNT) - 1,
+                                   .kinds = ALL_KINDS,
                                    .probe = sim_probe,
                                    .record = bti_sim_record,
                                    .wait = bti_sim_wait,
@@ -257,17 +271,10 @@ const bti_driver bti_driver_sim = {ENTRIES_OF_BOTH,
                                    .sync = bti_sim_sync,
                                    .peer_copy = sim_peer_copy};
 
-const bti_driver bti_driver_timed = {ENTRIES_OF_BOTH,
-                                     .name = "timed",
-                                     .target = &timed_facts,
-                                     .kinds = 1u << BT_GPU,
-                                     .async = true,
-                                     .probe = timed_probe,
-                                     .record = bti_timed_record,
-                                     .wait = bti_timed_wait,
-                                     .query = bti_timed_query,
-                                     .wait_until = bti_timed_wait_until,
-                                     .sync = bti_timed_sync,
-                                     .complete_at = bti_timed_complete_at,
-                                     .send = timed_send,
-                                     .follow = bti_timed_follow};
+const bti_driver bti_driver_timed = {ENTRIES_OF_ALL,       ENTRIES_OF_CARDS,       ENTRIES_OF_TIMED,
+                                     .name = "timed",      .target = &timed_facts, .kinds = 1u << BT_GPU,
+                                     .probe = timed_probe, .send = timed_send,     .follow = bti_timed_follow};
+
+const bti_driver bti_driver_timed_cpu = {ENTRIES_OF_ALL,        ENTRIES_OF_TIMED,
+                                         .name = "timed_cpu",   .target = &timed_cpu_facts,
+                                         .kinds = 1u << BT_CPU, .probe = timed_cpu_probe};

@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,7 +15,17 @@ static bti_sim_spec configured; /* under the registry's lock */
 
 void bti_sim_configure(const bti_sim_spec *spec) { configured = *spec; }
 const bti_sim_spec *bti_sim_configured(void) { return &configured; }
-bool bti_sim_has_models(const bti_sim_spec *spec) { return spec->count[BT_GPU] && *spec->models[0].description; }
+bool bti_sim_has_models(const bti_sim_spec *spec) {
+    for (int kind = 0; kind < BT_KIND_COUNT; kind++)
+        if (spec->count[kind] && bti_sim_has_model(spec, kind, 0)) return true;
+    return false;
+}
+
+void bti_sim_host_works(const bti_sim_spec *spec, uint64_t ns[BTI_HOST_WORKS]) {
+    const bti_sim_model *model = &spec->models[BT_CPU][0]; /* all 0 where there is none */
+    ns[BTI_HOST_RECORDS] = (uint64_t)llround(model->record_ns);
+    ns[BTI_HOST_SUBMITS] = (uint64_t)llround(model->submit_ns);
+}
 
 static bt_status refuse_devices(const char *part, size_t length, const char *why) {
     return bti_fail(BT_INVALID_ARGUMENT, "devices cannot be \"%s\": %s", bti_quote_bytes(part, length).text, why);
@@ -23,8 +34,8 @@ static bt_status refuse_devices(const char *part, size_t length, const char *why
 /* "gpu" or "a100{units=64}": the kind, the model if there is one, and in *used the length. */
 static bt_status parse_kind(const char *at, size_t length, int *kind, bti_sim_model *model, size_t *used) {
     *model = (bti_sim_model){0};
-    *kind = BT_GPU;
     BTI_TRY(bti_sim_model_parse(at, length, model, used));
+    *kind = model->kind;
     if (*used) return BT_OK;
     *used = 3;
     for (*kind = 0; *kind < BT_KIND_COUNT; ++*kind)
@@ -43,8 +54,9 @@ static bt_status parse_devices(const char *part, size_t length, bti_sim_spec *sp
     size_t used;
     BTI_TRY(parse_kind(at, (size_t)(end - at), &kind, &model, &used));
     if (kind == BT_KIND_COUNT)
-        return refuse_devices(part, length,
-                              "the kind must be cpu, gpu, tpu or acc, or a model of a GPU: h200, a100 or rtx4090");
+        return refuse_devices(
+            part, length,
+            "the kind must be cpu, gpu, tpu or acc, or a model: of a GPU h200, a100 or rtx4090, of a CPU zen3");
     at += used;
     int64_t count = 1, bytes = 0;
     const char *memory = memchr(at, '@', (size_t)(end - at)), *count_end = memory ? memory : end;
@@ -55,10 +67,12 @@ static bt_status parse_devices(const char *part, size_t length, bti_sim_spec *sp
     if (memory && (!bti_read_bytes(memory + 1, (size_t)(end - memory - 1), &bytes) || bytes < 64))
         return refuse_devices(part, length, "after @ comes the memory of each, such as 512M");
     if (kind == BT_CPU && count == 0) return refuse_devices(part, length, "there must be a CPU");
-    if (kind == BT_GPU && spec->count[kind] && count && !*model.description != !*spec->models[0].description)
-        return refuse_devices(part, length, "either all simulated GPUs have a model, or none has");
+    if (spec->count[kind] && count && !*model.description == bti_sim_has_model(spec, kind, 0))
+        return refuse_devices(part, length,
+                              kind == BT_CPU ? "either all simulated CPUs have a model, or none has"
+                                             : "either all simulated GPUs have a model, or none has");
     spec->named[kind] = true;
-    for (int64_t i = 0; kind == BT_GPU && i < count; i++) spec->models[spec->count[kind] + i] = model;
+    for (int64_t i = 0; i < count; i++) spec->models[kind][spec->count[kind] + i] = model;
     for (int64_t i = 0; i < count; i++) spec->bytes[kind][spec->count[kind]++] = (size_t)bytes;
     return BT_OK;
 }

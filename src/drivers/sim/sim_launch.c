@@ -84,7 +84,7 @@ bt_status bti_sim_run_work(bti_sim_device *device, const bti_work *work, bti_sim
     bti_cores_limit(before);
     if (inputs != few) bti_free(inputs);
     if (bti_sim_has_clock(&device->engines))
-        *demand = bti_sim_demand_of_work(work, device->engines.model.units, bti_flag_choice(BTI_FLAG_matmul_precision));
+        *demand = bti_sim_demand_of_work(&device->engines.model, work, bti_flag_choice(BTI_FLAG_matmul_precision));
     return status;
 }
 
@@ -104,7 +104,7 @@ bt_status bti_sim_run_boxes(bti_sim_device *device, void *program, const bti_box
         BTI_TRY(run_kernel(device, program, &boxes[b]));
         if (!bti_sim_has_clock(&device->engines)) continue;
         bti_sim_demand one =
-            bti_sim_demand_of_kernel(bti_cpu_program_kernel(program), -1, &boxes[b], device->engines.model.units);
+            bti_sim_demand_of_kernel(&device->engines.model, bti_cpu_program_kernel(program), -1, &boxes[b]);
         if (b)
             bti_sim_demand_add(demand, &one);
         else
@@ -156,9 +156,8 @@ bt_status bti_sim_run_product(bti_sim_device *device, void *program, const bti_w
     local.inputs = inputs;
     if (bti_sim_has_data(device)) BTI_TRY(run_whole_product(&local, program, &local_box));
     if (!bti_sim_has_clock(&device->engines)) return BT_OK;
-    const bti_sim_model *model = &device->engines.model;
-    *demand = bti_sim_demand_of_product(product, bti_flag_choice(BTI_FLAG_matmul_precision), false);
-    bti_sim_demand more = bti_sim_demand_of_kernel(epilogue, made, box, model->units);
+    *demand = bti_sim_demand_of_product(product, bti_flag_choice(BTI_FLAG_matmul_precision));
+    bti_sim_demand more = bti_sim_demand_of_kernel(&device->engines.model, epilogue, made, box);
     bti_sim_demand_add(demand, &more);
     return BT_OK;
 }

@@ -7,8 +7,8 @@
 #include "base/quote.h"
 
 static const bti_sim_model models[] = {
-#define BTI_SIM_MODEL(name, card, major, minor) \
-    {.description = card " by a model", .capability_major = major, .capability_minor = minor},
+#define BTI_SIM_MODEL(name, device, device_kind, major, minor) \
+    {.description = device " by a model", .kind = device_kind, .capability_major = major, .capability_minor = minor},
 #include "drivers/sim/sim_model.def"
 #undef BTI_SIM_MODEL
 };
@@ -34,6 +34,16 @@ static double *place_of(bti_sim_model *model, int figure) {
     return (double *)(void *)((char *)model + figures[figure].offset);
 }
 
+/* Whether a figure says with 0 that there is no such thing. */
+static bool may_be_none(int figure) {
+    static const size_t such[] = {offsetof(bti_sim_model, link),           offsetof(bti_sim_model, cache),
+                                  offsetof(bti_sim_model, unit_bandwidth), offsetof(bti_sim_model, record_ns),
+                                  offsetof(bti_sim_model, submit_ns),      offsetof(bti_sim_model, product_ns)};
+    for (size_t i = 0; i < sizeof such / sizeof *such; i++)
+        if (figures[figure].offset == such[i]) return true;
+    return false;
+}
+
 static bt_status refuse_figure(const char *part, size_t length, const char *why) {
     return bti_fail(BT_INVALID_ARGUMENT, "a model cannot have the figure \"%s\": %s",
                     bti_quote_bytes(part, length).text, why);
@@ -49,10 +59,10 @@ static bt_status read_figure(const char *part, size_t length, bti_sim_model *mod
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", f ? ", " : "", figures[f].name);
         if (!bti_same_word(part, name, figures[f].name)) continue;
-        bool may_be_none = figures[f].offset == offsetof(bti_sim_model, link);
         if (!equals || !bti_read_float(equals + 1, length - name - 1, &value) || value < 0 || value > 1e9 ||
-            (value < 1e-3 && !(may_be_none && value == 0)))
-            return refuse_figure(part, length, "after = comes a number from 0.001 to 1e9 (of link: 0, too)");
+            (value < 1e-3 && !(may_be_none(f) && value == 0)))
+            return refuse_figure(part, length,
+                                 "after = comes a number from 0.001 to 1e9 (where there may be none 0, too)");
         *place_of(model, f) = value;
         return BT_OK;
     }

@@ -42,9 +42,14 @@ uint64_t bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *dema
     double ns = 0;
     if (!bti_sim_has_clock(engines)) return 0;
     for (size_t i = 0; i < count; i++) ns += bti_sim_nanoseconds(&engines->model, &demands[i]);
+    bool by_host = engines->model.kind == BT_CPU;
+    if (by_host) bti_sim_took_call(engines);
     uint64_t end = take_engine(&engines->compute_free, ns);
     bti_sim_touched_until(&engines->touched, end);
-    bti_sim_took_call(engines);
+    if (by_host)
+        bti_clock_reach(end);
+    else
+        bti_sim_took_call(engines);
     return end - whole(ns);
 }
 

@@ -1,7 +1,7 @@
 /* What simulated devices take. Without a model transfers take what the flags sim_bandwidth and sim_latency_us say, of the wall's time, and all else is done when the
  * call returns. With one the time is virtual (base/clock.h): a device has an engine that computes, one for copies to it, one for copies from it and one for reductions over its links, and each begins
  * its next work when it is free, and not before the host has asked for it. Results are there at once; that they may be read is known
- * when the host's time has reached the end of the work. Calls of the host take a fixed time. */
+ * when the host's time has reached the end of the work. Calls of the host take a fixed time. A CPU with a model is the host: a launch takes the host's time until its end. */
 #ifndef BTI_DRIVERS_SIM_SIM_TIME_H
 #define BTI_DRIVERS_SIM_SIM_TIME_H
 

@@ -1,0 +1,232 @@
+/* What launches ask of cores, as drivers/cpu/ makes them. */
+#include "drivers/sim/sim_cores.h"
+
+#include <math.h>
+
+#include "drivers/cpu/copy.h"
+#include "drivers/cpu/launch.h"
+#include "drivers/cpu/product/product.h"
+#include "ir/dtype.h"
+#include "launch/entry.h"
+
+enum {
+    LINE = 64,                    /* bytes of a line of the caches */
+    NEAR_BYTES = 256 << 10,       /* in a core's own cache: what is gone over again there costs loads alone */
+    PIECE_INSTRUCTIONS = 1 << 20, /* that are worth a core; of products, multiplications (cpu/launch.c, product.c) */
+    PIECE_BYTES = 128 << 10,      /* of a copy (cpu/copy.h) */
+    HALF_PAGE = 2048,
+    PAGE = 4096,
+    OWN_PRODUCT = 16384, /* multiplications: no library is called for fewer */
+    TILE_ROWS = 4,       /* of a library's product in registers; what is short of them is computed too */
+    TILE_COLUMNS = 8,
+    FORESEEN = 4,     /* elements apart by the same step, of which so many are waited for as if they were one */
+    SORT_LINE = 1024, /* elements of a line that a network sorts; of longer ones each byte of a key is a pass */
+    EXCHANGE = 3      /* instructions of an element in a stage of the network: half of 2 loads, 2 stores, min and max */
+};
+
+/* Clocks of a core, for an element of... */
+enum {
+    INTERPRETED_CLOCKS = 110,     /* what the interpreter moves, or adds to another (reference/gather.c) */
+    INTERPRETED_ROW_CLOCKS = 280, /* a row, or a part of one, that it adds to another: for the row */
+    SUMMED_CLOCKS = 4,            /* a running sum: the addition's latency */
+    LINE_CLOCKS = 40,             /* a line that is gone along, however short: for the line */
+    PASS_CLOCKS = 12,             /* a pass of a sort: its digit is counted, and it is moved */
+    KEY_CLOCKS = 4                /* what is made a key, or the other way round */
+};
+
+#define NO_COPY 0.0038 /* 1 / rows + 1 / columns of a tile that oneDNN does not copy matrices for */
+
+/* --- fused kernels -------------------------------------------------------------------------------------------------------- */
+
+/* Whether an output is in the place of an input, whose lines are read anyway. */
+static bool is_in_place(const bti_kernel *kernel, const bti_box *box, int output) {
+    for (int i = 0; i < kernel->input_count; i++)
+        if (!kernel->operands[i].index && box->address[i] == box->address[output]) return true;
+    return false;
+}
+
+/* Of an operand that rows are taken from: what lies side by side of a row. */
+static double row_bytes(const bti_sim_nest *nest, int operand) {
+    bool unit = nest->kernel->operands[operand].unit;
+    int64_t size = (int64_t)bt_dtype_size((bt_dtype)nest->kernel->operands[operand].dtype);
+    return (double)(unit ? size * nest->box->extent[bti_kernel_line(nest->kernel)] : size);
+}
+
+/* A line that is written is read first, and later given back, unless it bypasses the caches; each of them is work for the last cache. */
+static void count_written(bti_sim_demand *d, double bytes, bool in_place) {
+    if (!in_place) d->bytes += bytes;
+    d->asked += (in_place ? 1 : 2) * bytes;
+}
+
+static void count_operands(bti_sim_demand *d, const bti_sim_nest *nest) {
+    const bti_kernel *kernel = nest->kernel;
+    bool streams = bti_launch_streams(kernel, nest->box);
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        const bti_kernel_operand *operand = &kernel->operands[o];
+        if (operand->index) continue;
+        double bytes = bti_sim_operand_bytes(nest, o, LINE);
+        d->bytes += bytes;
+        d->asked += bytes;
+        if (operand->taken)
+            d->waits += bytes / fmax(LINE, row_bytes(nest, o)); /* nothing foresees a row, but its lines follow */
+        if (o < kernel->input_count) continue;
+        d->written += bytes;
+        d->instructions += bytes / 4;
+        if (streams)
+            d->streamed += bytes;
+        else
+            count_written(d, bytes, is_in_place(kernel, nest->box, o));
+    }
+    if (d->bytes <= NEAR_BYTES) d->asked = 0;
+}
+
+/* Cores that have a piece each, of which each waits for some loads at once. */
+static double warps_of(const bti_sim_model *model, double pieces) { return fmax(1, floor(pieces)) * model->warps; }
+
+bti_sim_demand bti_sim_cores_kernel(const bti_sim_model *model, const bti_kernel *kernel, const bti_box *box) {
+    bti_sim_demand d = {.kernels = 1};
+    bti_sim_nest nest = bti_sim_nest_of(kernel, box);
+    double again;
+    count_operands(&d, &nest);
+    bti_sim_count_sweeps(&d, model, &nest, &again);
+    if (again / nest.rows > NEAR_BYTES) d.asked += again;
+    d.warps = warps_of(model, nest.points * kernel->instr_count / PIECE_INSTRUCTIONS);
+    return d;
+}
+
+/* --- moves and products ------------------------------------------------------------------------------------------------------------ */
+
+bti_sim_demand bti_sim_cores_move(const bti_sim_model *model, double read_bytes, double written_bytes) {
+    double bytes = read_bytes + written_bytes;
+    bti_sim_demand d = {.kernels = 1,
+                        .bytes = bytes,
+                        .written = written_bytes,
+                        .asked = bytes,
+                        .instructions = bytes / 4,
+                        .warps = warps_of(model, bytes / PIECE_BYTES)};
+    count_written(&d, written_bytes, false);
+    if (d.bytes <= NEAR_BYTES) d.asked = 0;
+    return d;
+}
+
+/* oneDNN copies matrices to read them side by side, but for tiles whose sides are short. Rows of a right one that is not copied compete for the same few
+ * lines of the caches if they are a multiple of half a page apart, so that each line is loaded again and again: so many times as long. */
+static double conflicts_of(const bti_operand *right, double rows, double columns, double inner) {
+    int64_t m, n, step = right->stride[right->rank - 2] * (int64_t)bt_dtype_size(right->dtype);
+    bti_product_tile((int64_t)rows, (int64_t)columns, (int64_t)inner, &m, &n);
+    if (right->dtype == BT_F64 || right->stride[right->rank - 1] != 1) return 1; /* OpenBLAS; read down its columns */
+    if (1 / (double)m + 1 / (double)n < NO_COPY || step % HALF_PAGE) return 1;
+    return step % PAGE ? 1.4 : 2;
+}
+
+static bti_sim_demand demand_of_product(const bti_sim_model *model, const bti_work *work, int precision) {
+    const bti_operand *left = &work->inputs[0], *right = &work->inputs[1], *out = &work->output;
+    double rows = (double)out->shape[out->rank - 2], columns = (double)out->shape[out->rank - 1];
+    double inner = (double)left->shape[left->rank - 1], products = bti_sim_elements_of(out) / fmax(1, rows * columns);
+    double read = bti_sim_bytes_of(left) + bti_sim_bytes_of(right), written = bti_sim_bytes_of(out);
+    bti_sim_demand d = bti_sim_cores_move(model, read, written);
+    d.rate = bti_sim_rate_of(out->dtype, precision);
+    d.operations = 2 * products * rows * columns * inner;
+    d.warps = warps_of(model, d.operations / 2 / PIECE_INSTRUCTIONS);
+    if (rows * columns * inner <= OWN_PRODUCT || d.rate == BTI_SIM_NO_LIBRARY) {
+        d.rate = BTI_SIM_NO_LIBRARY;
+        return d;
+    }
+    d.operations *= TILE_ROWS * bti_sim_ceiling(rows, TILE_ROWS) / rows * TILE_COLUMNS *
+                    bti_sim_ceiling(columns, TILE_COLUMNS) / columns * conflicts_of(right, rows, columns, inner);
+    d.calls = products;
+    return d;
+}
+
+/* --- other primitives -------------------------------------------------------------------------------------------------------- */
+
+/* So many clocks for each element, beside what is moved. */
+static bti_sim_demand demand_of_moved(const bti_sim_model *model, const bti_work *work, double read_bytes,
+                                      double elements, double clocks) {
+    bti_sim_demand d = bti_sim_cores_move(model, read_bytes, bti_sim_bytes_of(&work->output));
+    d.instructions = elements * clocks * model->lanes;
+    return d;
+}
+
+static bti_sim_demand demand_of_sort(const bti_sim_model *model, const bti_work *work) {
+    const bti_operand *x = &work->inputs[0];
+    double elements = bti_sim_elements_of(x), bytes = bti_sim_bytes_of(x), line = bti_sim_length_of_axis(work, x);
+    double length = ceil(log2(fmax(2, line))), stages = length * (length + 1) / 2;
+    double passes = (double)bt_dtype_size(x->dtype);
+    if (work->op == BTI_OP_top_k) return demand_of_moved(model, work, bytes, elements, KEY_CLOCKS);
+    bool by_network = line <= SORT_LINE && elements > line;
+    bti_sim_demand d =
+        demand_of_moved(model, work, bytes, elements, 2 * KEY_CLOCKS + (by_network ? 0 : passes * PASS_CLOCKS));
+    if (by_network)
+        d.instructions += elements * EXCHANGE * stages;
+    else
+        d.asked += passes * 3 * bytes;
+    return d;
+}
+
+/* The step from an element of the axis to the next, of elements that the operation goes along. */
+static bool goes_apart(const bti_work *work, const bti_operand *operand) {
+    int axis = work->attr ? bti_attr_axis(work->op, work->attr) : 0;
+    return axis < operand->rank && operand->stride[axis] != 1;
+}
+
+/* Down columns each element is in a line of its own. */
+static bti_sim_demand demand_of_cumsum(const bti_sim_model *model, const bti_work *work) {
+    double elements = bti_sim_elements_of(&work->output), line = bti_sim_length_of_axis(work, &work->output);
+    bti_sim_demand d = demand_of_moved(model, work, bti_sim_bytes_of(&work->inputs[0]), elements, SUMMED_CLOCKS);
+    d.instructions += elements / fmax(1, line) * LINE_CLOCKS * model->lanes;
+    if (goes_apart(work, &work->output)) d.waits = 2 * elements / FORESEEN;
+    return d;
+}
+
+/* The interpreter adds rows, or along an axis elements, one after the other. Rows are cut into parts that are worth a core, each of which goes over all indices: where
+ * a column of them is that much, each element is a part, whose line nothing foresees and which is waited for before the next one. */
+static bti_sim_demand demand_of_scatter(const bti_sim_model *model, const bti_work *work) {
+    const bti_operand *added = &work->inputs[2];
+    double elements = bti_sim_elements_of(added), indices = bti_sim_elements_of(&work->inputs[1]);
+    double read = bti_sim_bytes_of(&work->inputs[0]) + bti_sim_bytes_of(added) + bti_sim_bytes_of(&work->inputs[1]);
+    bti_sim_demand d =
+        demand_of_moved(model, work, read, elements, work->op == BTI_OP_scatter_axis ? INTERPRETED_CLOCKS : 1);
+    if (work->op == BTI_OP_scatter_axis) return d;
+    double columns = fmax(1, elements / fmax(1, indices)),
+           column = fmax(bti_sim_elements_of(&work->output), elements) / columns * 4;
+    double parts = fmin(columns, bti_sim_ceiling(columns, (double)bti_copy_grain((int64_t)column)));
+    d.waits = indices * parts * model->warps;
+    d.later = indices * parts * INTERPRETED_ROW_CLOCKS * model->lanes;
+    d.instructions += d.later;
+    return d;
+}
+
+/* Of x only the rows that are taken, whose lines nothing foresees. */
+static bti_sim_demand demand_of_take(const bti_sim_model *model, const bti_work *work) {
+    const bti_operand *x = &work->inputs[0], *out = &work->output;
+    double elements = bti_sim_elements_of(out), bytes = bti_sim_bytes_of(out),
+           indices = bti_sim_bytes_of(&work->inputs[1]);
+    double rows = bti_sim_elements_of(&work->inputs[1]);
+    bti_sim_demand d = demand_of_moved(model, work, indices + fmin(bytes, bti_sim_bytes_of(x)), 0, 0);
+    bool is_take = work->op == BTI_OP_take;
+    d.instructions = is_take ? bytes / 2 + rows * LINE_CLOCKS : elements * INTERPRETED_CLOCKS * model->lanes;
+    d.waits = is_take ? rows : elements;
+    return d;
+}
+
+bti_sim_demand bti_sim_cores_work(const bti_sim_model *model, const bti_work *work, int precision) {
+    double read = 0;
+    bti_kernel kernel;
+    bti_box box;
+    uint64_t scalar;
+    switch (work->op) {
+    case BTI_OP_matmul: return demand_of_product(model, work, precision);
+    case BTI_OP_take:
+    case BTI_OP_gather_axis: return demand_of_take(model, work);
+    case BTI_OP_sort:
+    case BTI_OP_top_k: return demand_of_sort(model, work);
+    case BTI_OP_scatter_add:
+    case BTI_OP_scatter_axis: return demand_of_scatter(model, work);
+    case BTI_OP_cumsum: return demand_of_cumsum(model, work);
+    default: break;
+    }
+    if (bti_kernel_of_work(work, &kernel, &box, &scalar)) return bti_sim_cores_kernel(model, &kernel, &box);
+    for (int i = 0; i < work->input_count; i++) read += bti_sim_bytes_of(&work->inputs[i]);
+    return bti_sim_cores_move(model, read, bti_sim_bytes_of(&work->output));
+}
