@@ -357,9 +357,12 @@ static void errors_name_the_call(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(on_the_cpu),         cmocka_unit_test(on_the_cpu_behind),
-        cmocka_unit_test(with_nothing_ahead), cmocka_unit_test(on_a_gpu),
-        cmocka_unit_test(on_a_gpu_with_nothing_ahead), cmocka_unit_test(on_a_card),
+        cmocka_unit_test(on_the_cpu),
+        cmocka_unit_test(on_the_cpu_behind),
+        cmocka_unit_test(with_nothing_ahead),
+        cmocka_unit_test(on_a_gpu),
+        cmocka_unit_test(on_a_gpu_with_nothing_ahead),
+        cmocka_unit_test(on_a_card),
         cmocka_unit_test(errors_name_the_call),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);

@@ -312,8 +312,7 @@ static void counts(bt_array **carry, void *data) { carry[0] = bt_add(carry[0], b
 static void each_test_is_asked_once(void **state) {
     for (int most = 0; most < 4; most += 2)
         BT_SCOPE {
-            bt_custom *op =
-                bt_custom_new(BT_CUSTOM(.name = "next", .run = say_next, .shape = a_bool, .impure = true));
+            bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "next", .run = say_next, .shape = a_bool, .impure = true));
             bt_array *x = bt_input(BT_F64, ), *end = x, *starts = bt_zeros(BT_F64, 2), *steps;
             double made[2];
             OK(bt_while(asks, counts, op, most, &end, 1));
@@ -329,9 +328,12 @@ static void each_test_is_asked_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tangents),          cmocka_unit_test(second_derivatives),
-        cmocka_unit_test(batches),           cmocka_unit_test(batches_of_batches),
-        cmocka_unit_test(empty_batches_end), cmocka_unit_test(what_is_not_taken_gives_no_gradient),
+        cmocka_unit_test(tangents),
+        cmocka_unit_test(second_derivatives),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(batches_of_batches),
+        cmocka_unit_test(empty_batches_end),
+        cmocka_unit_test(what_is_not_taken_gives_no_gradient),
         cmocka_unit_test(each_test_is_asked_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
