@@ -393,7 +393,7 @@ static bt_status return_from_loop(again *s, bt_array *test, bt_array **made) {
         if (s->keeps || !s->leaves[i]) BTI_TRY(add_output(&s->pieces[1], plain));
         if (!s->leaves[i]) continue;
         if (!made[i]) made[i] = trivial_image(s, plain);
-        if (s->goes_on) made[i] = bt_where(as_column(s->goes_on, bti_rank(s->leaves[i])), made[i], s->leaves[i]);
+        if (s->goes_on) made[i] = bti_where(as_column(s->goes_on, bti_rank(s->leaves[i])), made[i], s->leaves[i]);
         BTI_TRY(add_output(&s->pieces[1], made[i]));
     }
     return s->goes_on ? return_truths(s, made) : BT_OK;
