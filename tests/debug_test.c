@@ -127,6 +127,34 @@ static void in_control_flow(void **state) {
     }
 }
 
+/* In a batch whose elements leave a loop at different times, the test is told once before the loop and once after each step. */
+static bt_array *told_is_small(bt_array *const *carry, void *data) {
+    return bt_lt(bt_debug_callback(tell, data, carry[0]), bt_f32(20));
+}
+static void twice_alone(bt_array **carry, void *data) { carry[0] = bt_mul(carry[0], bt_f32(2)); }
+
+static void in_batches_of_loops(void **state) {
+    static const char *const settings[] = {"", "devices=sim:gpu*1", "fuse=0"};
+    static told tests, steps;
+    for (int i = 0; i < COUNT(settings); i++) {
+        fresh(settings[i]);
+        tests.count = steps.count = 0;
+        BT_SCOPE {
+            bt_array *x = bt_input(BT_F32), *by_test = x, *by_step = x;
+            OK(bt_while(told_is_small, twice_alone, &tests, 0, &by_test, 1));
+            OK(bt_while(is_small, twice, &steps, 0, &by_step, 1));
+            bt_function *f = bt_function_new(&x, 1, (bt_array *[]){by_test, by_step}, 2, NULL, 0);
+            bt_array *many = BT_ARRAY(float, (3), 3, 30, 11), *results[2];
+            OK(bt_call(bt_vmap(f, NULL, NULL), &many, 1, results, 2));
+            READS(results[0], 24, 30, 22);
+            READS(results[1], 24, 30, 22);
+            bt_synchronize();
+            EXPECT_TOLD(tests, 3, 6, 12, 24);
+            EXPECT_TOLD(steps, 6, 12, 24);
+        }
+    }
+}
+
 /* The results have the same bits; and a checkpoint's second computation is not told. */
 static void changes_nothing(void **state) {
     float with[16], without[16];
@@ -274,6 +302,7 @@ int main(void) {
         cmocka_unit_test(in_functions_not_fused),
         cmocka_unit_test(in_functions_interpreted),
         cmocka_unit_test(in_control_flow),
+        cmocka_unit_test(in_batches_of_loops),
         cmocka_unit_test(changes_nothing),
         cmocka_unit_test(after_a_failure),
         cmocka_unit_test(waits_are_refused),

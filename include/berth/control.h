@@ -3,7 +3,8 @@
  * A body is a C function that records. It is called once (again where a number, bt_num(0), is carried: see below), with arrays that stand for what each step is going to be given; the loop is one
  * operation of the graph, and its memory does not grow with the number of steps unless rows or gradients are asked for. A body may read any array from
  * outside (a weight, a constant): it is given to every step as it is, and gradients reach it. A body cannot read elements (bt_read) of what
- * it was given, nor set shared variables; all its operations run on the device of the loop. Scopes: what a body makes is released when it returns, but for
+ * it was given, nor set shared variables by that; a bt_set of a value that does not depend on it happens once, when the body is recorded, and not in each step. A function that is
+ * made in a body takes what the body is given as arguments: one whose outputs read it otherwise is INVALID_ARGUMENT. All of a body's operations run on the device of the loop. Scopes: what a body makes is released when it returns, but for
  * what it hands back.
  *
  * Numbers take part as in any operation: bt_num(0) as what is carried first, as an argument or as a result has no dtype of its own. If a body hands

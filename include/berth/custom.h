@@ -5,8 +5,15 @@
  * which are valid during the call. On a device whose memory is not the host's, elements are copied to the host first;
  * the call that submits the work does not wait for that.
  *
- * Inside of such a function no call may wait for work: those that would (bt_read, bt_eval, bt_block, bt_map, bt_from,
- * bt_write) fail with FAILED_PRECONDITION, bt_synchronize does nothing. Asking about arrays is fine.
+ * Inside of such a function no call may wait for work or submit any, as the device goes on when the function has returned.
+ * Calls that read, compute, make or set elements, that plan, measure or end something (bt_read, bt_eval, bt_block, bt_map,
+ * bt_from, bt_write, bt_shared_new, bt_set, bt_call of a function with updates, bt_optimizer_step, bt_explain, bt_peak_all,
+ * bt_memory_trim, bt_time, bt_profile_start, bt_synchronize, bt_shutdown...) fail with FAILED_PRECONDITION at once, on
+ * every thread, and change nothing; those without a status leave it in the error record. Where the elements of an array
+ * are there already, bt_read may give them. Recording is fine, and so is asking about arrays: operations, gradients,
+ * loops and calls of functions without updates are recorded, and run when a call outside of the function computes them.
+ * To set a variable by what a function is told, keep that (in `data`) and set it after bt_synchronize, or make it the
+ * result of an operation (bt_custom_call) and list it with the updates of the function that is called.
  */
 #ifndef BERTH_CUSTOM_H
 #define BERTH_CUSTOM_H
@@ -33,7 +40,7 @@ typedef struct bt_elements {
  * The call happens once each time that the value is computed: in each run of a function; not when a gradient computes
  * operations again (bt_checkpoint, or the history of a function's result). Calls on one device happen in the order of
  * recording, on a thread of the library at the latest; bt_synchronize waits for them. If the computation of x fails, there is no call. No result changes by a bit, and gradients pass. Any shape
- * and dtype; symbolic sizes too. In bt_vmap the call is told all values of the batch, stacked along a first axis. Recording does not block. */
+ * and dtype; symbolic sizes too. What the function may call: see above. In bt_vmap the call is told all values of the batch, stacked along a first axis. Recording does not block. */
 
 /* Prints the line `format`, in which the elements (as bt_to_text gives them) stand for each `{}`, to standard error, or
  * appends it to the file that the flag `debug_file` names. The format is copied. INVALID_ARGUMENT: it is NULL. */

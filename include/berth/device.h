@@ -140,7 +140,8 @@ BT_API BT_MUST_USE bt_status bt_memory(const bt_device *device, bt_memory_info *
 #define bt_memory(...) BTI_AT_MUST(bt_memory(__VA_ARGS__))
 /* Sets `peak` to `used`. */
 BT_API void bt_memory_reset_peak(const bt_device *device);
-/* Returns cached memory to the device; returns the number of bytes. Waits for work that still uses it. */
+/* Returns cached memory to the device; returns the number of bytes. Waits for work that still uses it; inside of a
+ * callback (custom.h), which may not wait, it is 0, with FAILED_PRECONDITION in the error record. */
 BT_API size_t bt_memory_trim(const bt_device *device);
 
 /* `bytes` bytes of the host's memory, of unspecified contents, aligned to 256 bytes, for copies of large arrays from and

@@ -35,7 +35,8 @@ extern "C" {
  * cannot be batched. A call whose arguments disagree about B is INVALID_ARGUMENT.
  *
  * Loops and branches (control.h) are batched as a whole. Where the test of a bt_while differs by element, the loop goes on
- * until the last element is done, and those that are done keep what they carry. Where the predicate of a bt_cond differs
+ * until the last element is done, and those that are done keep what they carry; the test of all elements is computed once
+ * before the first step and once after each. Where the predicate of a bt_cond differs
  * by element, both branches run. What is computed of an element and not used has no part in gradients by batched inputs, even if
  * its derivative is infinite or NaN; in those by what the batch shares, such a derivative is NaN.
  *

@@ -1,6 +1,7 @@
 #include "array/claim.h"
 
 #include "base/lock.h"
+#include "exec/host.h"
 
 /* Threads that wait for a claim to end: `ended` is told of each end while there are any. */
 BTI_STATIC_LOCK(claims_lock, claims)
@@ -44,6 +45,7 @@ void bti_claim_end(bti_order *order) {
 /* Of two that want what the other has, the one with the greater number gives back what it has. */
 bt_status bti_claim(bti_node *const *wanted, size_t count, bti_order *order) {
     *order = (bti_order){.claim = new_claim()};
+    BTI_TRY(bti_host_check()); /* a thread that has a claim may wait for memory, and so for queues */
     for (;;) {
         bti_node *busy;
         bt_status status = bti_reach(wanted, count, order, &busy);
@@ -58,6 +60,7 @@ bt_status bti_claim(bti_node *const *wanted, size_t count, bti_order *order) {
 }
 
 bool bti_claim_node(bti_node *node) {
+    if (bti_host_is_inside()) return false;
     uint64_t by = 0, claim = new_claim();
     while (atomic_load(&node->state) == BTI_PENDING && !atomic_compare_exchange_strong(&node->claim, &by, claim)) {
         wait_while_claimed(node, by);

@@ -284,7 +284,7 @@ void bti_eval_recorded(const bti_node *node) {
     if (!node->symbolic) own_record.bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
     bool between_calls = own_record.call != bti_public_calls();
     own_record.call = bti_public_calls();
-    if (own_record.flushing || !is_flush_due(between_calls)) return;
+    if (own_record.flushing || !is_flush_due(between_calls) || bti_host_is_inside()) return;
     own_record.flushing = true;
     flush_held(node);
     own_record.nodes = own_record.bytes = 0;
@@ -299,6 +299,7 @@ void bti_eval_sync(bt_array *array) {
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 static bt_status wait_for_member(bti_set_member member) {
+    BTI_TRY(bti_host_check());
     bti_node *node = member.node;
     if (node && atomic_load(&node->state) == BTI_PENDING) { /* another call set it; its failure takes it back */
         if (!bti_eval_note_set(node)) return bti_no_memory();

@@ -178,6 +178,16 @@ bti_place bti_call_set_place(bti_place place) {
     own_state.call_name = place.name;
     return before;
 }
+bti_user_calls bti_user_calls_begin(void) {
+    bti_user_calls calls = {.depth = own_state.call_depth};
+    calls.before = bti_call_set_place((bti_place){0});
+    own_state.call_depth = 0;
+    return calls;
+}
+void bti_user_calls_end(bti_user_calls calls) {
+    bti_call_end(calls.depth);
+    bti_call_set_place(calls.before);
+}
 bti_without_site bti_without_site_begin(void) {
     bti_without_site without_site = {.depth = bti_call_begin("")};
     without_site.before = bti_call_set_place((bti_place){0});

@@ -41,6 +41,14 @@ bti_place bti_call_place(void); /* of the running call */
 /* Inside a running call: stands in for its place; returns what stood there, to be set again. */
 bti_place bti_call_set_place(bti_place place);
 
+/* Between these two a function of the user's runs inside of a call: calls that it makes name themselves, with places of their own. */
+typedef struct bti_user_calls {
+    int depth;
+    bti_place before;
+} bti_user_calls;
+bti_user_calls bti_user_calls_begin(void);
+void bti_user_calls_end(bti_user_calls calls);
+
 /* Errors made between these two carry no source line: the settings caused them, or the caller reports them with a line of its own. */
 typedef struct bti_without_site {
     int depth;

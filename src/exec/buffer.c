@@ -422,6 +422,8 @@ bti_error *bti_out_of_memory(int device, int64_t bytes, const bti_node *node, co
 }
 
 size_t bt_memory_trim(const bt_device *device) {
+    BTI_CALL("bt_memory_trim");
+    if (bti_host_check() != BT_OK) return 0;
     if (!device || !atomic_load(&device->opened) || bti_device_check_fork() != BT_OK) return 0;
     return bti_pool_trim(device->id, drain(device->id));
 }

@@ -5,11 +5,13 @@
 
 static _Thread_local bool inside;
 
+bool bti_host_is_inside(void) { return inside; }
+
 bt_status bti_host_check(void) {
     if (!inside) return BT_OK;
     return bti_fail(BT_FAILED_PRECONDITION,
                     "a function that is called while work runs (a callback, an operation of the program's) cannot wait "
-                    "for work; take what it needs as inputs");
+                    "for work, submit any or set variables; take what it needs as inputs, or make this call elsewhere");
 }
 
 /* An operand in host memory. */

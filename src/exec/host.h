@@ -14,7 +14,10 @@ bt_status bti_host_can_run_on(const bti_host_function *host, int device);
 bt_status bti_host_kernel(bti_host_function *host, const bti_plan *plan, const bti_step *step, int64_t *numbers,
                           bt_custom_grid *grid, bti_program **program);
 int bti_host_kernel_numbers(const bti_plan *plan, const bti_step *step);
-/* FAILED_PRECONDITION on a thread that is inside of such a function, where it would wait for itself. */
+/* Whether this thread is inside of such a function. */
+bool bti_host_is_inside(void);
+/* FAILED_PRECONDITION there. For each call that may wait for a queue, directly or for a thread that does: the queue goes on when the function has
+ * returned. */
 bt_status bti_host_check(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/flags.h"
 #include "base/guest.h"
 #include "device/device.h"
+#include "exec/host.h"
 #include "function/body.h"
 #include "function/donate.h"
 #include "function/origin.h"
@@ -25,6 +26,7 @@ static bool told_of_each_operation(void) {
 }
 
 static bool can_run_by_plan(const bt_function *f, bt_array *const *arguments) {
+    if (bti_host_is_inside()) return false;
     if (told_of_each_operation() || bti_device_forked() || bti_forced_now()->on || bti_checkpoint_now()) return false;
     if (f->update_count && bti_sets_wait()) return false;
     for (int i = 0; i < f->input_count; i++)
@@ -292,7 +294,10 @@ bt_status bti_call_record(bt_function *f, bt_array *const *arguments, int argume
         if (arguments[i] && bti_node_of(arguments[i])->symbolic)
             return bti_fail(BT_FAILED_PRECONDITION,
                             "a function with updates cannot be recorded into another; list the updates with that one");
-    if (with_updates) bti_updating_begin(f);
+    if (with_updates) {
+        BTI_TRY(bti_host_check());
+        bti_updating_begin(f);
+    }
     bti_body_call c = {.function = f};
     bt_status status = stand_in_all(&c, arguments);
     for (int i = 0; i < f->output_count && status == BT_OK; i++)

@@ -1,4 +1,6 @@
 /* Making functions: their inputs, and what each call is going to record. */
+#include <string.h>
+
 #include "array/place.h"
 #include "array/record.h"
 #include "function/body.h"
@@ -74,18 +76,25 @@ static bti_node *pattern_of(const bti_node *node) {
     return pattern;
 }
 
+static bt_status refuse_leaf(const bti_node *leaf) {
+    const bti_place *place = &leaf->place;
+    const char *file = place->site.file ? place->site.file : "?";
+    if (!place->name || !strcmp(place->name, "bt_input"))
+        return bti_fail(BT_INVALID_ARGUMENT, "the outputs need an input that is not listed (bt_input at %s:%d)", file,
+                        place->site.line);
+    return bti_fail(BT_INVALID_ARGUMENT,
+                    "the outputs read what a body is given (what %s at %s:%d carries, a row or an argument), which "
+                    "differs by step; make it an input of the function",
+                    place->name, file, place->site.line);
+}
+
 /* varying: 1 for nodes that are in the body, or inputs. */
 static bt_status add_to_body(bt_function *f, bti_node *node, bti_numbers *varying) {
     bool varies = node->symbolic || node->op == BTI_OP_value;
     for (int i = 0; i < node->input_count && !varies; i++) varies = bti_number_of(varying, node->inputs[i]) == 1;
     if (!varies) return BT_OK;
     if (!bti_number_put(varying, node, 1)) return bti_no_memory();
-    if (node->op == BTI_OP_leaf) {
-        if (is_input(f, node)) return BT_OK;
-        const char *file = node->place.site.file;
-        return bti_fail(BT_INVALID_ARGUMENT, "the outputs need an input that is not listed (bt_input at %s:%d)",
-                        file ? file : "?", node->place.site.line);
-    }
+    if (node->op == BTI_OP_leaf) return is_input(f, node) ? BT_OK : refuse_leaf(node);
     if (node->op == BTI_OP_value) {
         bt_shared *shared = bti_shared_find(node->extra, node->attr->value.variable);
         if (!shared)

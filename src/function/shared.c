@@ -6,6 +6,7 @@
 #include "array/place.h"
 #include "array/record.h"
 #include "exec/exec.h"
+#include "exec/host.h"
 #include "function/versions.h"
 #include "ops/primitive.h"
 #include "function/shared.h"
@@ -279,6 +280,7 @@ bt_status bti_shared_check_place(const bt_shared *shared, const bt_array *value,
 
 bt_status bt_set_all(bt_shared *const *shared, bt_array *const *values, int count) {
     BTI_PUBLIC("bt_set_all");
+    BTI_TRY(bti_host_check());
     BTI_TRY(bti_check_list(shared, count, "variables"));
     BTI_TRY(bti_check_list(values, count, "values"));
     for (int i = 0; i < count; i++) {

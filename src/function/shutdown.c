@@ -8,6 +8,7 @@
 #include "device/late.h"
 #include "device/pinned_list.h"
 #include "exec/exec.h"
+#include "exec/host.h"
 #include "function/function.h"
 #include "function/shared.h"
 
@@ -34,6 +35,7 @@ static bt_status refuse_pinned(size_t blocks) {
 
 bt_status bt_shutdown(void) {
     BTI_PUBLIC("bt_shutdown");
+    BTI_TRY(bti_host_check());
     if (bti_threads_with_scopes() > 1)
         return bti_fail(BT_FAILED_PRECONDITION, "%d other threads hold arrays in their scopes; let them end first",
                         bti_threads_with_scopes() - 1);

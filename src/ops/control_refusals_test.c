@@ -143,6 +143,32 @@ static void refuses_reads_and_sets_inside(void **state) {
     }
 }
 
+/* A set whose value does not depend on what the body is given happens when it is recorded. */
+static void sets_once(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    assert_int_equal(bt_set(data, bt_add(bt_value(data), bt_num(1))), BT_OK);
+    carry[0] = bt_add(carry[0], bt_num(1));
+}
+static void sets_outside_once(void **state) {
+    BT_SCOPE {
+        bt_array *carry = vector();
+        bt_shared *variable = bt_shared_new(bt_f32(1), NULL);
+        assert_int_equal(bt_scan(sets_once, variable, 3, &carry, 1, NULL, 0, NULL, 0), BT_OK);
+        assert_int_equal(bt_block(carry), BT_OK);
+        assert_true(bt_item(bt_value(variable)) == 2);
+    }
+}
+
+/* A function in a body that reads what the body is given, but not as an input of its own. */
+static void closes_over(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    bt_array *input = bt_input(BT_F32, 3), *output = bt_mul(input, carry[0]);
+    bt_function *f = bt_function_new(&input, 1, &output, 1, NULL, 0);
+    assert_int_equal(bt_function_status(f), BT_INVALID_ARGUMENT);
+    carry[0] = bt_call1(f, &carry[0], 1);
+}
+static void refuses_functions_over_what_a_step_is_given(void **state) {
+    BAD(function_new, scanned(closes_over, 3), "read what a body is given (what bt_scan at ");
+}
+
 static void refuses_what_a_step_was_given_outside(void **state) {
     BT_SCOPE {
         bt_array *carry = vector(), *inside = NULL;
@@ -252,6 +278,8 @@ int main(void) {
         cmocka_unit_test(refuses_too_many_rows),
         cmocka_unit_test(refuses_bodies_of_scans),
         cmocka_unit_test(refuses_reads_and_sets_inside),
+        cmocka_unit_test(sets_outside_once),
+        cmocka_unit_test(refuses_functions_over_what_a_step_is_given),
         cmocka_unit_test(refuses_what_a_step_was_given_outside),
         cmocka_unit_test(refuses_whiles),
         cmocka_unit_test(refuses_derivatives_with_too_many_axes),

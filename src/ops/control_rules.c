@@ -27,7 +27,7 @@ typedef struct again {
     bt_array **leaves;                    /* by input: what stands for its image; NULL: it has none */
     piece pieces[BTI_MAX_REGIONS];
     array_list outside; /* what is given to the new operation */
-    bt_array *goes_on;  /* of a loop in a batch: which elements go on; NULL: all or none */
+    bt_array *goes_on;  /* of a loop in a batch: which elements go on, as it is carried; NULL: all or none */
 } again;
 
 static bt_status begin_again(again *s, bti_application *a, bool keeps, int first, int carried) {
@@ -286,8 +286,33 @@ void bti_batch_scan(bti_application *a) { transform_scan(a, false); }
 
 /* --- loops with a test ------------------------------------------------------------------------------------------------ */
 
-/* made: of what is carried; then of the test, which in a batch may differ by element: then all that is carried does, since some go on and others
- * stay what they are. */
+/* In a batch the test may differ by element. Then all that is carried does, since some elements go on and others stay what they are; and which go on (a bool
+ * for each) is carried too, behind the rest: the test is computed once before the loop and once at the end of each step, and what is left of it is whether
+ * any goes on. */
+
+/* The test of what stands for the inputs of the body. */
+static bt_status test_of(const again *s, bt_array *const *inputs, bt_array **test) {
+    return bti_region_inline(s->regions[0], s->keeps, inputs, test);
+}
+
+/* The test as a part of the body: both regions are made of the body's inputs. */
+static bt_status test_in_body(const again *s, bt_array **test) {
+    bt_array **inputs = bti_alloc((size_t)(s->count + 1) * sizeof *inputs);
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < s->count; i++) inputs[i] = bti_array_on(s->regions[1]->inputs[i]);
+    bt_status status = test_of(s, inputs, test);
+    bti_free(inputs);
+    return status;
+}
+
+static bt_status add_goes_on_leaf(again *s) {
+    if (s->goes_on) return BT_OK;
+    bti_type type = {.dtype = BT_BOOL, .rank = 1, .shape = {s->a->size}};
+    s->goes_on = bti_array_new(bti_region_leaf(&type, s->a->node->device, s->a->node->place));
+    return bti_fail_with(bti_array_error(s->goes_on));
+}
+
+/* made: of what is carried. Repeats until it is settled what has an image. */
 static bt_status transform_loop_step(again *s, bt_array *test, bt_array **made) {
     const bti_region *body = s->regions[1];
     bool settled = false;
@@ -295,12 +320,12 @@ static bt_status transform_loop_step(again *s, bt_array *test, bt_array **made) 
     bt_status status = ys ? add_given_leaves(s) : bti_no_memory();
     for (int i = 0; i < s->carried && ys; i++) ys[i] = bti_array_on(body->outputs[i]);
     while (status == BT_OK && !settled) {
-        s->goes_on = NULL;
-        status = transform_in(s, body, &test, 1, &made[s->carried]);
-        s->goes_on = status == BT_OK ? made[s->carried] : NULL;
+        bt_array *truths = NULL;
+        if (!s->goes_on) status = transform_in(s, body, &test, 1, &truths);
+        if (status == BT_OK && truths) status = add_goes_on_leaf(s);
         if (status == BT_OK) status = transform_in(s, body, ys, s->carried, made);
         if (status == BT_OK) status = settle_carry(s, made, &settled);
-        for (int i = 0; i < s->carried && status == BT_OK && made[s->carried]; i++) {
+        for (int i = 0; i < s->carried && status == BT_OK && s->goes_on; i++) {
             if (s->leaves[i]) continue;
             settled = false;
             status = add_image_leaf(s, i);
@@ -310,28 +335,68 @@ static bt_status transform_loop_step(again *s, bt_array *test, bt_array **made) 
     return status;
 }
 
-static bt_status return_from_loop(again *s, bt_array *test, bt_array *const *made) {
-    bt_array *goes_on = made[s->carried];
-    BTI_TRY(add_output(&s->pieces[0], goes_on ? bt_any(goes_on, BT_ALL, false) : test));
+/* Which elements go on when inputs of the body are images[] (NULL: there is no stack of it, and it is plain[]). */
+static bt_status truths_of(const again *s, bt_array *const *plain, bt_array *const *images, bt_array **truths) {
+    size_t count = (size_t)s->count + 1;
+    bt_array **inputs = bti_alloc(3 * count * sizeof *inputs), **leaves = inputs + count, **stacks = leaves + count;
+    bt_array *test;
+    int n = 0;
+    if (!inputs) return bti_no_memory();
+    for (int i = 0; i < s->count; i++) {
+        inputs[i] = images[i] ? bti_array_on(s->regions[1]->inputs[i]) : plain[i];
+        if (!images[i]) continue;
+        leaves[n] = inputs[i];
+        stacks[n++] = images[i];
+    }
+    bt_status status = test_of(s, inputs, &test);
+    if (status == BT_OK) status = s->a->transform(s->a, &test, 1, leaves, stacks, n, truths);
+    if (status == BT_OK && !*truths) *truths = bti_repeated(test, s->a->size);
+    bti_free(inputs);
+    return status == BT_OK ? bti_fail_with(bti_array_error(*truths)) : status;
+}
+
+/* Which elements begin: given to the new operation, and to its regions, behind what is carried. */
+static bt_status give_truths(again *s) {
+    bt_array **images = bti_calloc((size_t)s->count + 1, sizeof *images), *first = NULL;
+    bt_status status = images ? BT_OK : bti_no_memory();
+    for (int i = 0; i < s->count && status == BT_OK; i++) {
+        if (!s->leaves[i]) continue;
+        images[i] = image_outside(s, i, false);
+        status = bti_fail_with(bti_array_error(images[i]));
+    }
+    if (status == BT_OK) status = truths_of(s, s->a->x + s->first, images, &first);
+    bti_free(images);
+    BTI_TRY(status);
+    bool room = bti_vec_push(&s->outside, first);
+    for (int r = 0; r < 2 && room; r++) room = bti_vec_push(&s->pieces[r].given, bti_node_of(s->goes_on));
+    return room ? BT_OK : bti_no_memory();
+}
+
+/* An element that was done stays so, whatever the test says of it now. */
+static bt_status return_truths(again *s, bt_array *const *next) {
+    bt_array **plain = bti_alloc(2 * (size_t)(s->count + 1) * sizeof *plain), **images = plain + s->count + 1, *truths;
+    if (!plain) return bti_no_memory();
+    for (int i = 0; i < s->count; i++) {
+        plain[i] = bti_array_on(s->regions[1]->inputs[i]);
+        images[i] = i < s->carried ? next[i] : s->leaves[i];
+    }
+    bt_status status = truths_of(s, plain, images, &truths);
+    bti_free(plain);
+    return status == BT_OK ? add_output(&s->pieces[1], bt_logical_and(s->goes_on, truths)) : status;
+}
+
+/* made: of what is carried; then what it is in the next step. */
+static bt_status return_from_loop(again *s, bt_array *test, bt_array **made) {
+    BTI_TRY(add_output(&s->pieces[0], s->goes_on ? bt_any(s->goes_on, BT_ALL, false) : test));
     for (int i = 0; i < s->carried; i++) {
         bt_array *plain = bti_array_on(s->regions[1]->outputs[i]);
         if (s->keeps || !s->leaves[i]) BTI_TRY(add_output(&s->pieces[1], plain));
         if (!s->leaves[i]) continue;
-        bt_array *image = made[i] ? made[i] : trivial_image(s, plain);
-        if (goes_on) image = bti_where(as_column(goes_on, bti_rank(s->leaves[i])), image, s->leaves[i]);
-        BTI_TRY(add_output(&s->pieces[1], image));
+        if (!made[i]) made[i] = trivial_image(s, plain);
+        if (s->goes_on) made[i] = bti_where(as_column(s->goes_on, bti_rank(s->leaves[i])), made[i], s->leaves[i]);
+        BTI_TRY(add_output(&s->pieces[1], made[i]));
     }
-    return BT_OK;
-}
-
-/* The test as a part of the body: both regions are made of the body's inputs. */
-static bt_status test_in_body(again *s, bt_array **test) {
-    bt_array **inputs = bti_alloc((size_t)(s->count + 1) * sizeof *inputs);
-    if (!inputs) return bti_no_memory();
-    for (int i = 0; i < s->count; i++) inputs[i] = bti_array_on(s->regions[1]->inputs[i]);
-    bt_status status = bti_region_inline(s->regions[0], s->keeps, inputs, test);
-    bti_free(inputs);
-    return status;
+    return s->goes_on ? return_truths(s, made) : BT_OK;
 }
 
 static bt_status loop_again(again *s, bt_array **made, bt_array **results) {
@@ -340,10 +405,12 @@ static bt_status loop_again(again *s, bt_array **made, bt_array **results) {
     BTI_TRY(test_in_body(s, &test));
     BTI_TRY(transform_loop_step(s, test, made));
     BTI_TRY(give(s, 0, s->carried, false, &carried));
+    if (s->goes_on) BTI_TRY(give_truths(s));
     BTI_TRY(give(s, s->carried, s->count, false, &whole));
     for (size_t i = 0; i < s->pieces[1].given.count; i++) s->pieces[0].given.items[i] = s->pieces[1].given.items[i];
     BTI_TRY(return_from_loop(s, test, made));
     BTI_TRY(cut_pieces(s));
+    carried += s->goes_on != NULL;
     bti_attr attr = {.loop = {.most = s->a->node->attr->loop.most, .carried = carried}};
     BTI_TRY(record_pieces(s, &attr, carried, 0, results));
     hand_out_scan(s, made, NULL, 0, results);

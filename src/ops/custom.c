@@ -178,8 +178,10 @@ static bt_status run_custom(bti_host_function *function, const bt_elements *inpu
     bool had_scopes = bti_thread_has_scopes();
     bti_error *before = bti_error_last();
     bt_status status = BT_OK;
+    bti_user_calls calls = bti_user_calls_begin();
     BT_SCOPE
         status = of->given.run(inputs, count, outputs, &args);
+    bti_user_calls_end(calls);
     if (status != BT_OK) status = run_failed(of, status, before);
     bti_error_release(before);
     if (!had_scopes) bti_leave_thread();

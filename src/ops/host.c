@@ -50,8 +50,10 @@ static bt_status run_callback(bti_host_function *function, const bt_elements *in
     const callback *own = (const callback *)function;
     (void)count, (void)output, (void)attr;
     bool had_scopes = bti_thread_has_scopes();
+    bti_user_calls calls = bti_user_calls_begin();
     BT_SCOPE
         own->fn(inputs, own->data);
+    bti_user_calls_end(calls);
     if (!had_scopes) bti_leave_thread();
     return BT_OK;
 }

@@ -289,11 +289,52 @@ static void what_is_not_taken_gives_no_gradient(void **state) {
         }
 }
 
+/* --- tests that are computed once per step ------------------------------------------------------------------------------- */
+
+/* What an impure test says, by call: of element 0, of element 1, of element 0... */
+static const bool said[] = {1, 1, 1, 0, 1, 1, 0, 1, 1, 1};
+static int asked;
+
+static bt_status say_next(const bt_elements *inputs, int count, const bt_elements *outputs,
+                          const bt_custom_args *args) {
+    *(bool *)outputs->data = asked < (int)sizeof said && said[asked];
+    asked++;
+    return BT_OK;
+}
+static bt_status a_bool(const bt_elements *inputs, int count, bt_elements *outputs, const bt_custom_args *args) {
+    outputs->dtype = BT_BOOL;
+    return BT_OK;
+}
+static bt_array *asks(bt_array *const *carry, void *data) { return bt_custom_call(data, carry, 1, NULL, 0); }
+static void counts(bt_array **carry, void *data) { carry[0] = bt_add(carry[0], bt_num(1)); }
+
+/* An element goes on as long as the one answer of each step says, and is done for good then. */
+static void each_test_is_asked_once(void **state) {
+    for (int most = 0; most < 4; most += 2)
+        BT_SCOPE {
+            bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "next", .run = say_next, .shape = a_bool, .impure = true));
+            bt_array *x = bt_input(BT_F64, ), *end = x, *starts = bt_zeros(BT_F64, 2), *steps;
+            double made[2];
+            OK(bt_while(asks, counts, op, most, &end, 1));
+            bt_function *f = bt_function_new(&x, 1, &end, 1, NULL, 0), *batch = bt_vmap(f, NULL, NULL);
+            asked = 0;
+            OK(bt_call(batch, &starts, 1, &steps, 1));
+            OK(bt_read(steps, made, sizeof made));
+            assert_true(made[0] == (most ? 2 : 3));
+            assert_true(made[1] == 1);
+            assert_int_equal(asked, most ? 6 : 8);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tangents),          cmocka_unit_test(second_derivatives),
-        cmocka_unit_test(batches),           cmocka_unit_test(batches_of_batches),
-        cmocka_unit_test(empty_batches_end), cmocka_unit_test(what_is_not_taken_gives_no_gradient),
+        cmocka_unit_test(tangents),
+        cmocka_unit_test(second_derivatives),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(batches_of_batches),
+        cmocka_unit_test(empty_batches_end),
+        cmocka_unit_test(what_is_not_taken_gives_no_gradient),
+        cmocka_unit_test(each_test_is_asked_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "array/handle.h"
 #include "base/clock.h"
 #include "device/device.h"
+#include "exec/host.h"
 #include "view/trace.h"
 
 #define ROWS_SHOWN 24
@@ -38,11 +39,12 @@ static double time_loops(bt_timed_fn *fn, void *data, int64_t loops) {
     return as_seconds(bti_clock_ns() - start);
 }
 
-/* Whether the process may wait for devices (it is not a forked child). The name of the call is set for this check only, because calls of fn have
+/* Whether the caller may wait for devices: not in a forked child, nor inside of a callback. The name of the call is set for this check only, because calls of fn have
  * their own names. */
 static bool can_wait(const char *name) {
     int depth = bti_call_begin(name);
     bt_status status = bti_device_check_fork();
+    if (status == BT_OK) status = bti_host_check();
     bti_call_end(depth);
     return status == BT_OK;
 }
@@ -337,7 +339,7 @@ static const bti_handle_class profile_class = {BTI_OWNED_PROFILE, sizeof(bt_prof
 
 bt_profile *bt_profile_start(void) {
     BTI_PUBLIC("bt_profile_start");
-    if (bti_device_check_fork() != BT_OK) return NULL;
+    if (bti_device_check_fork() != BT_OK || bti_host_check() != BT_OK) return NULL;
     bt_profile *profile = bti_owned_new(BTI_OWNED_PROFILE, sizeof *profile);
     if (!profile) {
         (void)!bti_no_memory();
@@ -360,6 +362,7 @@ bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **te
     BTI_TRY(bti_handle_check(BTI_OWNED_PROFILE, profile, "bt_profile_stop"));
     if (bti_device_forked()) bti_handle_release(&profile_class, profile, "bt_profile_stop");
     BTI_TRY(bti_device_check_fork());
+    BTI_TRY(bti_host_check());
     bt_synchronize();
     bti_trace_log log;
     bool collected = bti_trace_collect(profile->since, &log);
