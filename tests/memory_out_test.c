@@ -57,7 +57,7 @@ static void the_report_says_everything(void **state) {
             x[i] = bt_add(bt_full(i, BT_F32, 1 + i, 128, 128), bt_num(0)), place[i] = HERE(0);
             OK(bt_block(x[i]));
         }
-        bt_array *big = bt_mul(bt_ones(BT_F32, 2048, 1024), bt_num(2));
+        bt_array *big = bt_mul(bt_full(3, BT_F32, 2048, 1024), bt_num(2));
         const char *at = HERE(-1);
         FAILS(bt_block(big), BT_RESOURCE_EXHAUSTED, at, "bt_mul",
               with_name("out of memory on %s: asked for 8 MiB", one_name), "float32 (2048, 1024)", "limit 8 MiB",

@@ -1,6 +1,7 @@
 #include "drivers/cpu/product/product.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/compare.h"
@@ -63,10 +64,39 @@ static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a,
     return status;
 }
 
+/* On AVX2 oneDNN (2.6 to 3.5) multiplies tiles of few rows or columns without packing its operands first. If it goes through one with a stride of a
+ * multiple of 2 KiB, all that it reads falls into a few sets of the first cache, and it takes twice as long. */
+enum { CONFLICT = 2048, LINES_APART = 16, WORTH_A_COPY = 32 };
+
+static bool is_read_in_place(const product *p, int64_t m, int64_t n) {
+    return p->target == BTI_LLVM_AVX2 && m >= WORTH_A_COPY && n >= WORTH_A_COPY &&
+           1.0 / (double)m + 1.0 / (double)n >= 0.0038;
+}
+
+/* Of an operand whose rows in memory are those of k, `length` elements each: how many floats it takes where its strides conflict. */
+static int64_t room_apart(const product *p, bool in_place, const bti_blas_matrix *x, int64_t length) {
+    return in_place && x->leading * 4 % CONFLICT == 0 ? p->k * (length + LINES_APART) : 0;
+}
+
+static void move_apart(const product *p, bti_blas_matrix *x, int64_t length, char *to) {
+    for (int64_t i = 0; i < p->k; i++)
+        memcpy(to + i * (length + LINES_APART) * 4, x->at + i * x->leading * 4, (size_t)length * 4);
+    x->at = to;
+    x->leading = length + LINES_APART;
+}
+
 static bt_status f32_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
     bti_blas_matrix left = blas_matrix(&a, p->a_transposed, 4), right = blas_matrix(&b, p->b_transposed, 4),
                     to = blas_matrix(&out, 0, 4);
-    return bti_onednn_sgemm(m, n, p->k, &left, &right, &to, false);
+    bool in_place = is_read_in_place(p, m, n);
+    int64_t left_room = room_apart(p, in_place && p->a_transposed, &left, m),
+            right_room = room_apart(p, in_place && !p->b_transposed, &right, n);
+    char *scratch = left_room + right_room ? bti_alloc_aligned(64, (size_t)(left_room + right_room) * 4) : NULL;
+    if (scratch && left_room) move_apart(p, &left, m, scratch); /* without memory it takes longer */
+    if (scratch && right_room) move_apart(p, &right, n, scratch + left_room * 4);
+    bt_status status = bti_onednn_sgemm(m, n, p->k, &left, &right, &to, false);
+    bti_free(scratch);
+    return status;
 }
 
 static bt_status f64_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {

@@ -231,6 +231,42 @@ static void same_bits_on_all_targets(void **state) {
     bti_product_use(NULL, NULL);
 }
 
+/* A part of wider rows: `columns` of them, whose elements are those of `from`. */
+static matrices widened(const matrices *from, int64_t columns) {
+    const int64_t *shape = from->operand.shape;
+    matrices wide = make(BT_F32, 1, shape[1], columns, PLAIN);
+    wide.operand.shape[2] = shape[2];
+    for (int64_t i = 0; i < shape[1]; i++)
+        memcpy(wide.memory + i * columns * 4, from->memory + i * shape[2] * 4, (size_t)shape[2] * 4);
+    return wide;
+}
+
+static matrices turned(matrices x) {
+    bti_operand *o = &x.operand;
+    const int64_t rows = o->shape[1], stride = o->stride[1];
+    o->shape[1] = o->shape[2], o->shape[2] = rows;
+    o->stride[1] = o->stride[2], o->stride[2] = stride;
+    return x;
+}
+
+/* Operands whose rows are 4 KiB apart are moved before a library reads them: the same bits. */
+static void strides_that_conflict(void **state) {
+    assert_int_equal(bt_set_flag("vector", "avx2"), BT_OK);
+    matrices a = make(BT_F32, 1, 200, 256, PLAIN), b = make(BT_F32, 1, 200, 300, PLAIN), out[2];
+    for (int apart = 0; apart < 2; apart++) {
+        matrices wide_a = widened(&a, apart ? 1024 : 1040), wide_b = widened(&b, apart ? 1024 : 1040);
+        bti_operand inputs[] = {turned(wide_a).operand, wide_b.operand};
+        out[apart] = make(BT_F32, 1, 256, 300, PLAIN);
+        bti_work work = {.op = BTI_OP_matmul, .input_count = 2, .inputs = inputs, .output = out[apart].operand};
+        assert_int_equal(bti_product(&work), BT_OK);
+        bti_free(wide_a.memory), bti_free(wide_b.memory);
+    }
+    expect_equal_bits(&out[0], &out[1], "with other strides");
+    for (int i = 0; i < 2; i++) bti_free(out[i].memory);
+    bti_free(a.memory), bti_free(b.memory);
+    assert_int_equal(bt_set_flag("vector", "auto"), BT_OK);
+}
+
 static void empty_ones(void **state) {
     for (int d = 0; d < DTYPES; d++) {
         try_product(dtypes[d], 2, 70, 300, 0, PLAIN, PLAIN, PLAIN); /* zeros */
@@ -311,6 +347,7 @@ int main(void) {
         cmocka_unit_test(without_libraries),
         cmocka_unit_test(libraries_that_lack_something),
         cmocka_unit_test(same_bits_on_all_targets),
+        cmocka_unit_test(strides_that_conflict),
         cmocka_unit_test(empty_ones),
         cmocka_unit_test(more_batches),
         cmocka_unit_test(primitives_are_bounded),
