@@ -200,7 +200,7 @@ bt_status bti_call_body(bti_body_call *c) {
     for (size_t i = 0; i < f->body.count; i++) {
         bti_node **made = &c->stand_ins[(size_t)f->input_count + i];
         if (f->body.items[i]->op != BTI_OP_value) {
-            BTI_TRY(record_again(c, f->patterns.items[i], made));
+            BTI_TRY(record_again(c, f->body.items[i], made));
             if (c->sequence) note_results(c, i, made);
         }
         c->known = i + 1;

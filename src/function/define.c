@@ -70,12 +70,6 @@ static bool is_input(const bt_function *f, const bti_node *node) {
     return false;
 }
 
-static bti_node *pattern_of(const bti_node *node) {
-    bti_node *pattern;
-    (void)bti_node_again(node, node->inputs, NULL, &pattern);
-    return pattern;
-}
-
 static bt_status refuse_leaf(const bti_node *leaf) {
     const bti_place *place = &leaf->place;
     const char *file = place->site.file ? place->site.file : "?";
@@ -105,22 +99,77 @@ static bt_status add_to_body(bt_function *f, bti_node *node, bti_numbers *varyin
         }
         f->replicas.items[f->replicas.count++] = (int)node->attr->value.replica;
     }
-    if (!bti_vec_reserve(&f->body, 1) || !bti_vec_reserve(&f->patterns, 1)) return bti_no_memory();
-    bti_node *pattern = node->op == BTI_OP_value ? bti_node_retain(node) : pattern_of(node);
-    if (!pattern) return bti_no_memory();
-    f->patterns.items[f->patterns.count++] = pattern;
-    f->body.items[f->body.count++] = bti_node_retain(node);
+    if (!bti_vec_push(&f->body, node)) return bti_no_memory();
+    bti_node_retain(node);
     return BT_OK;
+}
+
+/* The place in the body, whose nodes are in recorded order; -1. */
+static int place_of(const bt_function *f, const bti_node *node) {
+    size_t low = 0, high = f->body.count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (f->body.items[middle]->sequence < node->sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < f->body.count && f->body.items[low] == node ? (int)low : -1;
+}
+
+/* A variable's value without a value: each call puts the one of then in its place. */
+static bti_node *any_value(const bti_node *node) {
+    bti_node *value = bti_node_new(BTI_OP_value, (bt_dtype)node->dtype, node->rank, node->shape, 0, NULL, node->attr);
+    if (!value) return NULL;
+    bti_copy_marks(value, node);
+    value->extra = node->extra;
+    return value;
+}
+
+static bti_node *own_node(const bt_function *f, const bti_node *node, bti_node *const *own) {
+    bti_node **inputs = bti_alloc(((size_t)node->input_count + 1) * sizeof *inputs), *made = NULL;
+    for (int i = 0; i < node->input_count && inputs; i++) {
+        int place = place_of(f, node->inputs[i]);
+        inputs[i] = place < 0 ? node->inputs[i] : own[place];
+    }
+    if (inputs) (void)bti_node_again(node, inputs, NULL, &made);
+    bti_free(inputs);
+    return made;
+}
+
+static void take_own(bt_function *f, bti_node **node, bti_node *const *own) {
+    int place = place_of(f, *node);
+    if (place < 0) return;
+    bti_node *before = *node;
+    *node = bti_node_retain(own[place]);
+    bti_node_release(before);
+}
+
+/* The body in nodes of the function's own: nobody computes them, so that they forget nothing; and they hold nothing that was computed when the function was made, such as
+ * the variables' values of then. */
+static bt_status make_own(bt_function *f) {
+    bti_node **own = bti_calloc(f->body.count + 1, sizeof *own);
+    bt_status status = own ? BT_OK : bti_no_memory();
+    for (size_t i = 0; i < f->body.count && status == BT_OK; i++) {
+        const bti_node *node = f->body.items[i];
+        own[i] = node->op == BTI_OP_value ? any_value(node) : own_node(f, node, own);
+        if (!own[i]) status = bti_no_memory();
+    }
+    for (int o = 0; o < f->output_count && status == BT_OK; o++) take_own(f, &f->outputs[o], own);
+    for (int u = 0; u < f->update_count && status == BT_OK; u++) take_own(f, &f->updates[u], own);
+    for (size_t i = 0; i < f->body.count && own; i++) {
+        bti_node *given_up = status == BT_OK ? f->body.items[i] : own[i];
+        if (status == BT_OK) f->body.items[i] = own[i];
+        bti_node_release(given_up);
+    }
+    bti_free(own);
+    return status;
 }
 
 static bt_status find_places(bt_function *f) {
     if (!bti_vec_reserve(&f->places, (size_t)f->output_count)) return bti_no_memory();
-    for (int o = 0; o < f->output_count; o++) {
-        int place = (int)f->body.count;
-        while (place-- > 0 && f->body.items[place] != f->outputs[o]) {
-        }
-        f->places.items[f->places.count++] = place >= 0 && f->outputs[o]->op == BTI_OP_value ? -1 : place;
-    }
+    for (int o = 0; o < f->output_count; o++)
+        f->places.items[f->places.count++] = f->outputs[o]->op == BTI_OP_value ? -1 : place_of(f, f->outputs[o]);
     return BT_OK;
 }
 
@@ -146,6 +195,7 @@ static bt_status find_body(bt_function *f) {
         if (status == BT_OK && unrecorded) status = record_origins(f); /* then all their history is there */
     } while (unrecorded && status == BT_OK);
     bti_vec_free(&all);
+    if (status == BT_OK) status = make_own(f);
     return status == BT_OK ? find_places(f) : status;
 }
 

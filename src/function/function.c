@@ -96,10 +96,8 @@ static void clear_function(void *object) {
     for (int i = 0; i < f->update_count; i++) bti_node_release(f->updates[i]);
     for (int i = 0; i < f->update_count; i++) bt_shared_release(f->updated[i]);
     for (size_t i = 0; i < f->body.count; i++) bti_node_release(f->body.items[i]);
-    for (size_t i = 0; i < f->patterns.count; i++) bti_node_release(f->patterns.items[i]);
     for (size_t i = 0; i < f->read.count; i++) bt_shared_release(f->read.items[i]);
     bti_vec_free(&f->body);
-    bti_vec_free(&f->patterns);
     bti_vec_free(&f->read);
     bti_vec_free(&f->replicas);
     bti_vec_free(&f->places);

@@ -56,11 +56,11 @@ struct bt_function {
     bti_node **updates;            /* retained */
     bt_shared **updated;           /* retained; the variable of each update */
     bt_shared **updated_by_number; /* the same in the order of their numbers; borrowed */
-    BTI_VEC(bti_node *) body;      /* what each call records anew, inputs before users; retained */
-    BTI_VEC(bti_node *) patterns;  /* the same operations, in nodes that nobody computes, so that they forget nothing */
-    BTI_VEC(bt_shared *) read;     /* variables that the body reads; retained */
-    BTI_VEC(int) replicas;         /* which of theirs */
-    bool *donated;                 /* by input: each call takes the argument away from its caller */
+    BTI_VEC(bti_node *)
+    body; /* what each call records anew, inputs before users, in nodes that nobody computes; retained */
+    BTI_VEC(bt_shared *) read; /* variables that the body reads; retained */
+    BTI_VEC(int) replicas;     /* which of theirs */
+    bool *donated;             /* by input: each call takes the argument away from its caller */
     int donated_count;
     BTI_VEC(int) places; /* by output: where in the body it is made; -1: not there */
     bti_lock lock;       /* protects the next three */
