@@ -6,8 +6,8 @@
 
 static int64_t rounded(int64_t bytes) { return (bytes + 255) / 256 * 256; } /* BTI_MEMORY_ALIGN of drivers */
 
-/* Whether the body reads what is carried before it writes it, and not later. */
-static bool is_written_over(const bti_control *control, int carried) {
+/* Has each step write what is carried where it lies, if the body reads it before it writes it, and not later; whether it does. */
+static bool write_over(bti_control *control, int carried) {
     bti_plan *body = &control->plans[control->plan_count - 1];
     int32_t result = body->values.items[body->results.items[carried].value].storage;
     return body->storages.items[result].in_place = bti_passes_on(body, carried, result);
@@ -25,7 +25,7 @@ static int64_t lay_out_scratch(bti_control *control, const bti_node *node) {
     control->test_offset = bytes;
     if (node->op == BTI_OP_while) bytes += 256;
     for (int i = 0; i < control->carried; i++) {
-        control->carry_offset[i] = is_written_over(control, i) ? -1 : bytes;
+        control->carry_offset[i] = write_over(control, i) ? -1 : bytes;
         if (control->carry_offset[i] < 0) continue;
         const bti_type *type = bti_tuple_type(node->tuple, i);
         int64_t size = (int64_t)bt_dtype_size(type->dtype);

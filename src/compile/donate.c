@@ -54,7 +54,7 @@ static int32_t find_output(const bti_plan *plan, int32_t given) {
 
 bool bti_passes_on(const bti_plan *plan, int32_t given, int32_t output) {
     const bti_storage *from = &plan->storages.items[given], *to = &plan->storages.items[output];
-    if (from->last_step >= to->first_step && from->last_step != to->first_step) return false;
+    if (from->last_step > to->first_step) return false;
     if (is_used_beside(plan, given) || !can_take_over(plan, from, output)) return false;
     const bti_step *step = &plan->steps.items[to->first_step];
     for (int o = 0; o < step->output_count && from->last_step == to->first_step; o++)

@@ -21,7 +21,6 @@ typedef struct bti_group {
     int device;
     bool kernel;                       /* others may join */
     bool read;                         /* its memory is read by another group: its depth cannot change any more */
-    uint8_t part;                      /* of its first step */
     bool scattered;                    /* it takes rows of one element along its line: it does not go over them again */
     bool emitted;                      /* by write.c */
     int32_t instrs, operands;          /* at most */

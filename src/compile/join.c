@@ -198,7 +198,6 @@ static int find_makers(bti_fuser *fuser, const bti_step *step, int32_t *makers) 
         int32_t group = source(fuser, bti_read_value(fuser, step, i));
         const bti_group *groups = fuser->groups.items;
         if (group < 0 || !groups[group].kernel || groups[group].device != step->device) continue;
-        if (step->part && step->part != groups[group].part) continue;
         bool again = false;
         for (int k = 0; k < count; k++) again = again || makers[k] == group;
         if (again || count == MOST_MAKERS) continue;
@@ -228,12 +227,11 @@ static bool find_target(bti_fuser *fuser, attempt *a) {
 
 /* --- joining -------------------------------------------------------------------------------------------------------- */
 
-static int32_t new_group(bti_fuser *fuser, bool kernel, const bti_step *step) {
+static int32_t new_group(bti_fuser *fuser, bool kernel, int device) {
     int32_t number = (int32_t)fuser->groups.count;
     bti_group group = {.parent = number,
                        .kernel = kernel,
-                       .device = step->device,
-                       .part = step->part,
+                       .device = device,
                        .first_external = -1,
                        .first_member = -1,
                        .last_member = -1};
@@ -343,7 +341,7 @@ static void note_inputs(bti_fuser *fuser, int32_t number, const bti_step *step, 
 /* A group of its own. */
 void bti_begin_group(bti_fuser *fuser, int32_t number, const bti_step *step, bti_why why) {
     bool whole = fuser->members[number].doer == BTI_WHOLE || fuser->planner->how->fusing == BTI_PRIMITIVES;
-    int32_t group = new_group(fuser, !whole, step);
+    int32_t group = new_group(fuser, !whole, step->device);
     if (fuser->planner->failed) return;
     const bti_value *shaped =
         is_reduction(step) ? bti_plan_operand(fuser->plan, step, 0) : bti_plan_output(fuser->plan, step, 0);

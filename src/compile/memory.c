@@ -228,7 +228,7 @@ static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, in
         int32_t other = bti_plan_operand(plan, step, k)->storage;
         once = k == i || other < 0 || k == step->input_count + output ||
                (other != in->storage && (k < step->input_count || !plan->storages.items[other].in_place ||
-                                         plan->storages.items[other].offset != from->offset));
+                                         from->offset < 0 || plan->storages.items[other].offset != from->offset));
     }
     return once;
 }

@@ -130,7 +130,6 @@ void bti_passes_text(bti_str *text, const char *pass, const bti_planner *planner
         if (!strcmp(pass, "choose")) add_doer(text, planner, s);
         if (!strcmp(pass, "fuse")) add_group(text, planner, s);
         if (step->kind == BTI_STEP_KERNEL && step->box_count > 1) bti_str_addf(text, "  in %d boxes", step->box_count);
-        if (step->repeated) bti_str_add(text, "  once more");
         if (step->halved) bti_str_add(text, "  in halves");
         if (!strcmp(pass, "memory")) add_memory(text, plan, step);
         bti_str_add(text, "\n");

@@ -279,7 +279,6 @@ static bool push_members(bti_fuser *fuser, const bti_group *group, bti_step *ste
     step->first_member = (int32_t)fuser->plan->members.count;
     for (int32_t m = group->first_member; m >= 0; m = fuser->members[m].next) {
         step->node = fuser->plan->steps.items[m].node;
-        if (fuser->plan->steps.items[m].repeated) continue;
         if (!bti_vec_push(&fuser->plan->members, step->node)) return false;
     }
     step->member_count = (int32_t)fuser->plan->members.count - step->first_member;

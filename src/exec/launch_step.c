@@ -37,9 +37,10 @@ static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_s
     const bti_value *output = bti_plan_output(plan, step, 0);
     bool is_order = bti_op_info((bti_op)step->op)->class == BTI_ORDER;
     const bti_value *worked_on = is_order ? bti_plan_operand(plan, step, 0) : output;
-    for (int i = 0; i < step->input_count; i++) event->read_bytes += (uint64_t)bti_step_read_bytes(plan, step, i);
-    for (int o = 0; o < step->output_count; o++)
-        event->written_bytes += (uint64_t)bti_value_bytes(bti_plan_output(plan, step, o));
+    bti_traffic traffic = {0};
+    bti_step_traffic(plan, step, &traffic);
+    event->read_bytes += (uint64_t)traffic.read;
+    event->written_bytes += (uint64_t)traffic.written;
     event->elements = 1;
     for (int axis = 0; axis < worked_on->rank; axis++) event->elements *= (uint64_t)worked_on->shape[axis];
 }

@@ -121,10 +121,17 @@ static int64_t least_bytes(const bti_plan *plan) {
     return least;
 }
 
-/* Of an update that is written over what it changes, the change alone. */
+/* Whether it is an update that is written over what it changes: the change alone is moved. */
 static bool is_in_place(const bti_plan *plan, const bti_step *step) {
     return step->kind == BTI_STEP_WORK && bti_op_updates((bti_op)step->op) &&
            plan->storages.items[bti_plan_output(plan, step, 0)->storage].in_place;
+}
+
+void bti_step_traffic(const bti_plan *plan, const bti_step *step, bti_traffic *traffic) {
+    bool changes = is_in_place(plan, step);
+    for (int i = changes; i < step->input_count; i++) traffic->read += bti_step_read_bytes(plan, step, i);
+    for (int o = 0; o < step->output_count && step->op != BTI_OP_callback; o++) /* of which nothing comes */
+        traffic->written += stored_bytes(changes ? bti_plan_operand(plan, step, 2) : bti_plan_output(plan, step, o));
 }
 
 bti_traffic bti_plan_traffic(const bti_plan *plan) {
@@ -136,14 +143,7 @@ bti_traffic bti_plan_traffic(const bti_plan *plan) {
             add_control_traffic(&traffic, &plan->controls.items[step->control]);
             continue;
         }
-        if (is_in_place(plan, step)) {
-            for (int i = 1; i < step->input_count; i++) traffic.read += bti_step_read_bytes(plan, step, i);
-            traffic.written += stored_bytes(bti_plan_operand(plan, step, 2));
-            continue;
-        }
-        for (int i = 0; i < step->input_count; i++) traffic.read += bti_step_read_bytes(plan, step, i);
-        for (int o = 0; o < step->output_count && step->op != BTI_OP_callback; o++) /* of which nothing comes */
-            traffic.written += stored_bytes(bti_plan_output(plan, step, o));
+        bti_step_traffic(plan, step, &traffic);
     }
     traffic.least = least_bytes(plan);
     return traffic;

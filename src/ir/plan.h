@@ -36,8 +36,7 @@ typedef struct bti_storage {
     int64_t offset;                /* of a temporary: where in the device's arena, bytes; else -1 */
     uint8_t why;                   /* bti_why */
     bool own_block;                /* not in the arena: written by a copy from another device, or memory_pool is off */
-    bool
-        in_place; /* in the place of what its step reads for the last time: of a temporary, or of what a loop carries */
+    bool in_place;                 /* where its step reads a temporary, or what a loop carries, for the last time */
 } bti_storage;
 
 /* Where an operation's result lies. */
@@ -66,8 +65,6 @@ typedef struct bti_step {
     uint8_t kind;           /* bti_step_kind */
     uint8_t op;             /* of work: bti_op: the node's, or copy where a view is made dense */
     bool own_kernel;        /* of an operation of the program's: its kernel runs on the device */
-    bool repeated;          /* its operation has another step, too: this one is for reductions along other axes */
-    uint8_t part;           /* before fusing: it joins no kernel of another part; 0: any */
     int device;             /* that runs it; of a copy: that sends; of a collective: the first */
     const bti_node *node;   /* the operation (of a kernel: the last one), or what is copied */
     const bti_node *reader; /* of a copy: the operation that it was made for */
@@ -108,11 +105,10 @@ typedef struct bti_control {
     uint8_t op; /* bti_op: scan, while, cond */
     bool reverse;
     int carried, by_row;
-    int64_t steps;       /* of a scan; of a while: the most, 0: any number */
-    int64_t arena_bytes; /* at the beginning of the scratch memory: temporaries of the plan that runs */
-    int64_t test_offset; /* in the scratch memory: the test of a while */
-    int64_t *
-        carry_offset; /* in the scratch memory, by what is carried: a second place for it; -1: each step writes it over */
+    int64_t steps;         /* of a scan; of a while: the most, 0: any number */
+    int64_t arena_bytes;   /* at the beginning of the scratch memory: temporaries of the plan that runs */
+    int64_t test_offset;   /* in the scratch memory: the test of a while */
+    int64_t *carry_offset; /* in the scratch memory, by what is carried: its second place; -1: it has none */
 } bti_control;
 
 /* A given storage whose memory the plan does not need after its last reader. A run whose caller gives the memory up may write the output there;
@@ -188,6 +184,8 @@ typedef struct bti_traffic {
     int64_t read, written, least;
 } bti_traffic;
 bti_traffic bti_plan_traffic(const bti_plan *plan);
+/* Adds what a step reads and writes, a run of it; not of control steps, copies between devices and collectives. */
+void bti_step_traffic(const bti_plan *plan, const bti_step *step, bti_traffic *traffic);
 /* The bytes that a step reads of an input; rows that are taken by number as often as they are taken. */
 int64_t bti_step_read_bytes(const bti_plan *plan, const bti_step *step, int input);
 

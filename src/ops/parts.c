@@ -237,7 +237,7 @@ static bt_array *add_box(bt_array *x, const box *b, int axis) {
     return bt_update_slice_axis(x, add_box(part, b, axis + 1), bt_i64(b->low[axis]), axis);
 }
 
-/* What could not be joined, since it overlaps: one by one, each where its array is added up (docs/decisions/0047). */
+/* What could not be joined, since it overlaps: one by one, each where its array is added up (docs/decisions/0046). */
 static bt_array *add_boxes(const box *boxes, int count, const bt_shape *whole) {
     bt_array *sum = NULL;
     for (int i = 0; i < count; i++) {

@@ -5,7 +5,6 @@
 
 #include "drivers/cpu/copy.h"
 #include "drivers/cpu/launch.h"
-#include "drivers/cpu/product/product.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
 
@@ -14,10 +13,8 @@ enum {
     NEAR_BYTES = 256 << 10,       /* in a core's own cache: what is gone over again there costs loads alone */
     PIECE_INSTRUCTIONS = 1 << 20, /* that are worth a core; of products, multiplications (cpu/launch.c, product.c) */
     PIECE_BYTES = 128 << 10,      /* of a copy (cpu/copy.h) */
-    HALF_PAGE = 2048,
-    PAGE = 4096,
-    OWN_PRODUCT = 16384, /* multiplications: no library is called for fewer */
-    TILE_ROWS = 4,       /* of a library's product in registers; what is short of them is computed too */
+    OWN_PRODUCT = 16384,          /* multiplications: no library is called for fewer */
+    TILE_ROWS = 4,                /* of a library's product in registers; what is short of them is computed too */
     TILE_COLUMNS = 8,
     FORESEEN = 4,     /* elements apart by the same step, of which so many are waited for as if they were one */
     SORT_LINE = 1024, /* elements of a line that a network sorts; of longer ones each byte of a key is a pass */
@@ -33,8 +30,6 @@ enum {
     PASS_CLOCKS = 12,             /* a pass of a sort: its digit is counted, and it is moved */
     KEY_CLOCKS = 4                /* what is made a key, or the other way round */
 };
-
-#define NO_COPY 0.0038 /* 1 / rows + 1 / columns of a tile that oneDNN does not copy matrices for */
 
 /* --- fused kernels -------------------------------------------------------------------------------------------------------- */
 
@@ -109,16 +104,6 @@ bti_sim_demand bti_sim_cores_move(const bti_sim_model *model, double read_bytes,
     return d;
 }
 
-/* oneDNN copies matrices to read them side by side, but for tiles whose sides are short. Rows of a right one that is not copied compete for the same few
- * lines of the caches if they are a multiple of half a page apart, so that each line is loaded again and again: so many times as long. */
-static double conflicts_of(const bti_operand *right, double rows, double columns, double inner) {
-    int64_t m, n, step = right->stride[right->rank - 2] * (int64_t)bt_dtype_size(right->dtype);
-    bti_product_tile((int64_t)rows, (int64_t)columns, (int64_t)inner, &m, &n);
-    if (right->dtype == BT_F64 || right->stride[right->rank - 1] != 1) return 1; /* OpenBLAS; read down its columns */
-    if (1 / (double)m + 1 / (double)n < NO_COPY || step % HALF_PAGE) return 1;
-    return step % PAGE ? 1.4 : 2;
-}
-
 static bti_sim_demand demand_of_product(const bti_sim_model *model, const bti_work *work, int precision) {
     const bti_operand *left = &work->inputs[0], *right = &work->inputs[1], *out = &work->output;
     double rows = (double)out->shape[out->rank - 2], columns = (double)out->shape[out->rank - 1];
@@ -133,7 +118,7 @@ static bti_sim_demand demand_of_product(const bti_sim_model *model, const bti_wo
         return d;
     }
     d.operations *= TILE_ROWS * bti_sim_ceiling(rows, TILE_ROWS) / rows * TILE_COLUMNS *
-                    bti_sim_ceiling(columns, TILE_COLUMNS) / columns * conflicts_of(right, rows, columns, inner);
+                    bti_sim_ceiling(columns, TILE_COLUMNS) / columns;
     d.calls = products;
     return d;
 }

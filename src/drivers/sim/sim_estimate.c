@@ -19,8 +19,15 @@ bti_sim_demand bti_sim_demand_of_kernel(const bti_sim_model *model, const bti_ke
 }
 
 bti_sim_demand bti_sim_demand_of_work(const bti_sim_model *model, const bti_work *work, int precision) {
-    return bti_sim_is_cpu(model) ? bti_sim_cores_work(model, work, precision)
-                                 : bti_sim_card_work(model, work, precision);
+    bti_work change = *work;
+    bti_operand inputs[3];
+    if (bti_op_updates(work->op) && bti_work_is_in_place(work)) { /* what is changed is moved, not the rest */
+        for (int i = 0; i < 3; i++) inputs[i] = work->inputs[i];
+        inputs[0] = change.output = inputs[2];
+        change.inputs = inputs;
+    }
+    return bti_sim_is_cpu(model) ? bti_sim_cores_work(model, &change, precision)
+                                 : bti_sim_card_work(model, &change, precision);
 }
 
 bti_sim_demand bti_sim_demand_of_product(const bti_work *work, int precision) {

@@ -66,7 +66,7 @@ static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a,
 
 /* On AVX2 oneDNN (2.6 to 3.5) multiplies tiles of few rows or columns without packing its operands first. If it goes through one with a stride of a
  * multiple of 2 KiB, all that it reads falls into a few sets of the first cache, and it takes twice as long. */
-enum { CONFLICT = 2048, LINES_APART = 16, WORTH_A_COPY = 32 };
+enum { CONFLICT = 2048, LINES_APART = 16, WORTH_A_COPY = 32, MOST_APART = 8 << 20 };
 
 static bool is_read_in_place(const product *p, int64_t m, int64_t n) {
     return p->target == BTI_LLVM_AVX2 && m >= WORTH_A_COPY && n >= WORTH_A_COPY &&
@@ -75,7 +75,8 @@ static bool is_read_in_place(const product *p, int64_t m, int64_t n) {
 
 /* Of an operand whose rows in memory are those of k, `length` elements each: how many floats it takes where its strides conflict. */
 static int64_t room_apart(const product *p, bool in_place, const bti_blas_matrix *x, int64_t length) {
-    return in_place && x->leading * 4 % CONFLICT == 0 ? p->k * (length + LINES_APART) : 0;
+    int64_t room = p->k * (length + LINES_APART);
+    return in_place && x->leading * 4 % CONFLICT == 0 && room <= MOST_APART ? room : 0;
 }
 
 static void move_apart(const product *p, bti_blas_matrix *x, int64_t length, char *to) {
