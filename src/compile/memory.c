@@ -210,14 +210,14 @@ static bool maps_in_place(const bti_plan *plan, const bti_step *step, int output
 }
 
 /* By the same box: which of the step's operands the kernel's operand is. */
-static int place_of(const bti_plan *plan, const bti_step *step, int output, int read) {
+static int step_operand_of(const bti_plan *plan, const bti_step *step, int output, int read) {
     if (step->kind != BTI_STEP_KERNEL) return read;
     return bti_step_operand(step, output / plan->kernels.items[step->kernel]->output_count, read);
 }
 
 /* Whether the step reads its operand `read` only where it then writes the output, and in no other way. */
 static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, int output, int read) {
-    int i = place_of(plan, step, output, read);
+    int i = step_operand_of(plan, step, output, read);
     const bti_value *in = bti_plan_operand(plan, step, i), *out = bti_plan_output(plan, step, output);
     if (in->storage < 0 || in->layout.offset || out->layout.offset) return false;
     const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
@@ -234,7 +234,7 @@ static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, in
 }
 
 static int32_t read_storage(const bti_plan *plan, const bti_step *step, int output, int read) {
-    return bti_plan_operand(plan, step, place_of(plan, step, output, read))->storage;
+    return bti_plan_operand(plan, step, step_operand_of(plan, step, output, read))->storage;
 }
 
 static int inputs_written_over(const bti_plan *plan, const bti_step *step) {

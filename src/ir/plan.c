@@ -69,7 +69,8 @@ static int64_t taken_bytes(const bti_plan *plan, const bti_step *step, const bti
     return bti_kernel_operand_bytes(kernel, operand, bti_plan_numbers(plan, step, box));
 }
 
-int64_t bti_step_read_bytes(const bti_plan *plan, const bti_step *step, int input) {
+/* The bytes that a step reads of an input; rows that are taken by number as often as they are taken. */
+static int64_t read_bytes_of(const bti_plan *plan, const bti_step *step, int input) {
     const bti_kernel *kernel = step->kind == BTI_STEP_KERNEL ? plan->kernels.items[step->kernel] : NULL;
     bool takes = step->op == BTI_OP_take || step->op == BTI_OP_gather_axis;
     if (kernel && kernel->operands[input % kernel->input_count].taken) return taken_bytes(plan, step, kernel, input);
@@ -98,7 +99,7 @@ static void add_reads(const bti_plan *plan, int64_t *of_value, int64_t *reads) {
         const bti_step *step = &plan->steps.items[s];
         for (int i = 0; i < step->input_count; i++) {
             int32_t value = plan->operands.items[step->first_operand + i];
-            int64_t bytes = bti_step_read_bytes(plan, step, i);
+            int64_t bytes = read_bytes_of(plan, step, i);
             if (bytes > of_value[value]) of_value[value] = bytes;
         }
     }
@@ -129,7 +130,7 @@ static bool is_in_place(const bti_plan *plan, const bti_step *step) {
 
 void bti_step_traffic(const bti_plan *plan, const bti_step *step, bti_traffic *traffic) {
     bool changes = is_in_place(plan, step);
-    for (int i = changes; i < step->input_count; i++) traffic->read += bti_step_read_bytes(plan, step, i);
+    for (int i = changes; i < step->input_count; i++) traffic->read += read_bytes_of(plan, step, i);
     for (int o = 0; o < step->output_count && step->op != BTI_OP_callback; o++) /* of which nothing comes */
         traffic->written += stored_bytes(changes ? bti_plan_operand(plan, step, 2) : bti_plan_output(plan, step, o));
 }

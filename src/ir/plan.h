@@ -186,8 +186,6 @@ typedef struct bti_traffic {
 bti_traffic bti_plan_traffic(const bti_plan *plan);
 /* Adds what a step reads and writes, a run of it; not of control steps, copies between devices and collectives. */
 void bti_step_traffic(const bti_plan *plan, const bti_step *step, bti_traffic *traffic);
-/* The bytes that a step reads of an input; rows that are taken by number as often as they are taken. */
-int64_t bti_step_read_bytes(const bti_plan *plan, const bti_step *step, int input);
 
 /* Operations on numbers in a run: of an element-wise operation or a running sum one for each element (of casts and copies none), of a
  * reduction one for each element folded, of an order one for each element ordered, of a product two for each multiplication and addition, of added rows one for each element. */

@@ -163,7 +163,7 @@ static tile_function *choose_function(const product *p) {
 
 /* Halves the longer side until there are enough tiles for the cores, or they get too small: the library packs its operands once per
  * tile. Sides are multiples of 16, that is of vectors and of the libraries' own blocks. */
-void bti_product_tile(int64_t m, int64_t n, int64_t k, int64_t *tile_rows, int64_t *tile_columns) {
+static void choose_tile(int64_t m, int64_t n, int64_t k, int64_t *tile_rows, int64_t *tile_columns) {
     int64_t rows = m, columns = n;
     double work = (double)rows * (double)columns * (double)k;
     int64_t goal = work < 32.0 * PIECE ? 2 : work < 2048.0 * PIECE ? 4 : 8;
@@ -182,7 +182,7 @@ static void cut_into_tiles(product *p) {
     if (p->multiply == own_tile)
         p->tile_rows = bti_smaller_of(p->m, BTI_TILE_ROWS), p->tile_columns = bti_smaller_of(p->n, BTI_TILE_COLUMNS);
     else
-        bti_product_tile(p->m, p->n, p->k, &p->tile_rows, &p->tile_columns);
+        choose_tile(p->m, p->n, p->k, &p->tile_rows, &p->tile_columns);
     p->tiles_across = ceil_div(p->n, p->tile_columns);
     p->tiles = ceil_div(p->m, p->tile_rows) * p->tiles_across;
 }

@@ -11,9 +11,6 @@
  * float32 and rounded once; integers wrap around. RESOURCE_EXHAUSTED: no memory for scratch. */
 bt_status bti_product(const bti_work *work);
 
-/* The tile that a library computes at once, of a product of m x k by k x n. */
-void bti_product_tile(int64_t m, int64_t n, int64_t k, int64_t *tile_rows, int64_t *tile_columns);
-
 typedef struct bti_product_state {
     bti_library_state onednn, openblas;
     bti_primitive_counts primitives; /* of oneDNN */
