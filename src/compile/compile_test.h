@@ -68,13 +68,7 @@ static inline void forget_plan(void) {
     plan = (bti_plan){0};
 }
 
-static bti_target_facts facts = {.lanes = 8,
-                                 .units = 16,
-                                 .local_bytes = 64 << 10,
-                                 .cache_bytes = 1 << 20,
-                                 .bandwidth = 40,
-                                 .f64_slowdown = 2,
-                                 .launch_boxes = 1};
+static bti_target_facts facts = {.units = 16, .local_bytes = 64 << 10, .cache_bytes = 1 << 20, .launch_boxes = 1};
 static inline const bti_target_facts *target_of(int device) {
     (void)device;
     return &facts;

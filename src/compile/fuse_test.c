@@ -326,11 +326,13 @@ static void rows_are_taken_again_where_they_stay(void **state) {
 static void takes_that_stay_steps(void **state) {
     bti_node *x = leaf(0, SHAPE(1000, 3)), *y = numbers_leaf(SHAPE(100));
     bti_node *read = OP(neg, 0, SHAPE(100, 3), NO_ATTR, OP(take, 0, SHAPE(100, 3), ATTR(0), x, y));
+    facts.lanes = 8;
     FUSE(read);
     EXPECT_STEPS(1, 1); /* rows that are shorter than a vector */
     facts.group_threads = 256;
     FUSE(read);
     EXPECT_STEPS(1, 0); /* which threads do not mind */
+    facts.lanes = facts.group_threads = 0;
     bti_node *computed = OP(exp, 0, SHAPE(1000, 3), NO_ATTR, x);
     bti_node *taken = OP(take, 0, SHAPE(100, 3), ATTR(0), computed, y);
     FUSE(OP(neg, 0, SHAPE(100, 3), NO_ATTR, taken));
@@ -345,7 +347,6 @@ static void takes_that_stay_steps(void **state) {
     assert_int_equal(kernel_at(0)->input_count, 3);
     FUSE(OP(take, 0, SHAPE(1, 3), ATTR(0), x, OP(reshape, 0, SHAPE(1), NO_ATTR, scalar(2))));
     EXPECT_STEPS(1, 1); /* a number that no kernel makes for itself is put in memory */
-    facts.group_threads = 0;
 }
 
 int main(void) {

@@ -189,11 +189,9 @@ static bool give(arena *a, int64_t offset, int64_t bytes) {
 
 /* --- placing -------------------------------------------------------------------------------------------------------- */
 
-/* Steps that may write an output where one of their inputs lies. */
 static bool is_map(const bti_plan *plan, const bti_step *step) {
     return step->kind == BTI_STEP_KERNEL && !plan->kernels.items[step->kernel]->reduced;
 }
-static bool is_update(const bti_step *step) { return step->kind == BTI_STEP_WORK && bti_op_updates((bti_op)step->op); }
 
 static bool same_strides(const bti_value *a, const bti_value *b) {
     return bti_shape_equal(a->rank, a->shape, b->rank, b->shape) &&
@@ -222,7 +220,7 @@ static bool writes_where_it_reads(const bti_plan *plan, const bti_step *step, in
     if (in->storage < 0 || in->layout.offset || out->layout.offset) return false;
     const bti_storage *from = &plan->storages.items[in->storage], *to = &plan->storages.items[out->storage];
     if (from->bytes != to->bytes) return false;
-    if (is_update(step) ? !same_strides(in, out) : !maps_in_place(plan, step, output, read)) return false;
+    if (bti_step_is_update(step) ? !same_strides(in, out) : !maps_in_place(plan, step, output, read)) return false;
     bool once = true; /* and not given to another output */
     for (int k = 0; k < step->input_count + step->output_count && once; k++) {
         int32_t other = bti_plan_operand(plan, step, k)->storage;
@@ -238,7 +236,7 @@ static int32_t read_storage(const bti_plan *plan, const bti_step *step, int outp
 }
 
 static int inputs_written_over(const bti_plan *plan, const bti_step *step) {
-    return is_update(step) ? 1 : is_map(plan, step) ? plan->kernels.items[step->kernel]->input_count : 0;
+    return bti_step_is_update(step) ? 1 : is_map(plan, step) ? plan->kernels.items[step->kernel]->input_count : 0;
 }
 
 bool bti_writes_over(const bti_plan *plan, const bti_step *step, int output, int32_t storage) {

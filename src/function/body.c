@@ -8,21 +8,25 @@
 #include "ir/region.h"
 #include "ops/primitive.h"
 
-/* Nodes of a function are few and calls look each up: by its place in the recorded order. */
-bti_node *bti_call_stand_in(const bti_body_call *c, bti_node *node) {
-    for (int i = 0; i < c->function->input_count; i++)
-        if (c->function->inputs[i] == node) return c->stand_ins[i];
-    size_t low = 0, high = c->known;
+/* By the recorded order of the nodes. */
+int bti_body_place(const bt_function *f, const bti_node *node) {
+    size_t low = 0, high = f->body.count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (c->function->body.items[middle]->sequence < node->sequence)
+        if (f->body.items[middle]->sequence < node->sequence)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low < c->known && c->function->body.items[low] == node)
-        return c->stand_ins[c->function->input_count + (int)low];
-    return node; /* a constant of the function */
+    return low < f->body.count && f->body.items[low] == node ? (int)low : -1;
+}
+
+bti_node *bti_call_stand_in(const bti_body_call *c, bti_node *node) {
+    for (int i = 0; i < c->function->input_count; i++)
+        if (c->function->inputs[i] == node) return c->stand_ins[i];
+    int place = bti_body_place(c->function, node);
+    return place >= 0 && place < (int)c->known ? c->stand_ins[c->function->input_count + place]
+                                               : node; /* a constant of the function */
 }
 
 bt_array *bti_call_argument(const bt_function *f, int index, bt_array *argument) {

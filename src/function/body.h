@@ -25,6 +25,8 @@ bt_status bti_call_bind(bti_body_call *call, int index, bti_node *argument);
 void bti_call_set_values(bti_body_call *call, bti_node *const *values); /* of `read`, retained by the call */
 bt_status bti_call_body(bti_body_call *call);
 void bti_call_end_recording(bti_body_call *call);
+/* The node's place in the body; -1: it is not there. */
+int bti_body_place(const bt_function *function, const bti_node *node);
 /* What stands for a node of the function: borrowed. */
 bti_node *bti_call_stand_in(const bti_body_call *call, bti_node *node);
 /* The argument as input `index` takes it: strong, and where the input is committed to. Maybe poisoned. */

@@ -104,19 +104,6 @@ static bt_status add_to_body(bt_function *f, bti_node *node, bti_numbers *varyin
     return BT_OK;
 }
 
-/* The place in the body, whose nodes are in recorded order; -1. */
-static int place_in_body(const bt_function *f, const bti_node *node) {
-    size_t low = 0, high = f->body.count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (f->body.items[middle]->sequence < node->sequence)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < f->body.count && f->body.items[low] == node ? (int)low : -1;
-}
-
 /* A variable's value without a value: each call puts the one of then in its place. */
 static bti_node *any_value(const bti_node *node) {
     bti_node *value = bti_node_new(BTI_OP_value, (bt_dtype)node->dtype, node->rank, node->shape, 0, NULL, node->attr);
@@ -129,7 +116,7 @@ static bti_node *any_value(const bti_node *node) {
 static bti_node *own_node(const bt_function *f, const bti_node *node, bti_node *const *own) {
     bti_node **inputs = bti_alloc(((size_t)node->input_count + 1) * sizeof *inputs), *made = NULL;
     for (int i = 0; i < node->input_count && inputs; i++) {
-        int place = place_in_body(f, node->inputs[i]);
+        int place = bti_body_place(f, node->inputs[i]);
         inputs[i] = place < 0 ? node->inputs[i] : own[place];
     }
     if (inputs) (void)bti_node_again(node, inputs, NULL, &made);
@@ -138,7 +125,7 @@ static bti_node *own_node(const bt_function *f, const bti_node *node, bti_node *
 }
 
 static void take_own(bt_function *f, bti_node **node, bti_node *const *own) {
-    int place = place_in_body(f, *node);
+    int place = bti_body_place(f, *node);
     if (place < 0) return;
     bti_node *before = *node;
     *node = bti_node_retain(own[place]);
@@ -169,7 +156,7 @@ static bt_status make_own(bt_function *f) {
 static bt_status find_places(bt_function *f) {
     if (!bti_vec_reserve(&f->places, (size_t)f->output_count)) return bti_no_memory();
     for (int o = 0; o < f->output_count; o++)
-        f->places.items[f->places.count++] = f->outputs[o]->op == BTI_OP_value ? -1 : place_in_body(f, f->outputs[o]);
+        f->places.items[f->places.count++] = f->outputs[o]->op == BTI_OP_value ? -1 : bti_body_place(f, f->outputs[o]);
     return BT_OK;
 }
 

@@ -109,14 +109,17 @@ static bool shape_expand(const question *q) {
     return bti_expand_fits(q->inputs[0], q->result->rank, q->result->shape, q->why);
 }
 
+static bool are_known(int64_t a, int64_t b, int64_t c) {
+    return !bti_size_is_symbolic(a) && !bti_size_is_symbolic(b) && !bti_size_is_symbolic(c);
+}
+
 /* Every element of the slice is one of x's. */
 static bool shape_slice(const question *q) {
     const bti_node *x = q->inputs[0];
     const int64_t *shape = q->result->shape;
     for (int i = 0; i < x->rank; i++) {
         int64_t first = q->attr->slice.start[i];
-        bool known =
-            !bti_size_is_symbolic(shape[i]) && !bti_size_is_symbolic(x->shape[i]) && !bti_size_is_symbolic(first);
+        bool known = are_known(shape[i], x->shape[i], first);
         if (!known || !shape[i]) continue;
         int64_t last = first + (shape[i] - 1) * q->attr->slice.step[i];
         if (first < 0 || first >= x->shape[i] || last < 0 || last >= x->shape[i])
@@ -131,8 +134,7 @@ static bool shape_pad(const question *q) {
     const int64_t *shape = q->result->shape;
     for (int i = 0; i < x->rank; i++) {
         int64_t before = q->attr->pad.before[i];
-        bool known =
-            !bti_size_is_symbolic(shape[i]) && !bti_size_is_symbolic(x->shape[i]) && !bti_size_is_symbolic(before);
+        bool known = are_known(shape[i], x->shape[i], before);
         if (known && (before < 0 || bti_size_add(before, x->shape[i]) > shape[i]))
             return refuse_shapes(q->why, x, "does not fit with its padding into", x->rank, shape);
     }

@@ -124,8 +124,7 @@ static int64_t least_bytes(const bti_plan *plan) {
 
 /* Whether it is an update that is written over what it changes: the change alone is moved. */
 static bool is_in_place(const bti_plan *plan, const bti_step *step) {
-    return step->kind == BTI_STEP_WORK && bti_op_updates((bti_op)step->op) &&
-           plan->storages.items[bti_plan_output(plan, step, 0)->storage].in_place;
+    return bti_step_is_update(step) && plan->storages.items[bti_plan_output(plan, step, 0)->storage].in_place;
 }
 
 void bti_step_traffic(const bti_plan *plan, const bti_step *step, bti_traffic *traffic) {

@@ -168,6 +168,11 @@ static inline int bti_step_operand(const bti_step *step, int box, int operand) {
     return operand < inputs ? box * inputs + operand : step->input_count + box * outputs + operand - inputs;
 }
 
+/* Whether it changes parts of its first input. */
+static inline bool bti_step_is_update(const bti_step *step) {
+    return step->kind == BTI_STEP_WORK && bti_op_updates((bti_op)step->op);
+}
+
 /* Whether the host calls a function for it: it is no work of the device. */
 static inline bool bti_step_is_host(const bti_step *step) {
     return step->kind == BTI_STEP_WORK && bti_op_info((bti_op)step->op)->class == BTI_HOST && !step->own_kernel;

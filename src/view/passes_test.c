@@ -52,7 +52,7 @@ static void a_step_of_a_network(void **state) {
     }
 }
 
-/* Gradients of rows that are normalised fold along rows and along columns: both compute what they share. */
+/* Gradients of rows that are normalised fold along rows and along columns. */
 static void gradients_of_a_norm(void **state) {
     (void)state;
     BT_SCOPE {
