@@ -43,7 +43,7 @@ static bt_array *check_softmax(bench_work *work) { return bench_call_joined(work
 #define F32S(count) (4.0 * (count))
 
 const bench_row bench_gradient_rows[BENCH_GRADIENT_ROWS] = {
-    {"layer_norm_gradient", "the same with the gradients of rows, scale and bias", prepare_layer_norm, run_layer_norm,
+    {"layer_norm_gradient", "layer norm and the gradients of rows, scale and bias", prepare_layer_norm, run_layer_norm,
      check_layer_norm, .bytes = F32S(3.0 * ROWS * COLUMNS)},
     {"softmax_gradient", "softmax and the gradient of its rows", prepare_softmax, run_softmax, check_softmax,
      .bytes = F32S(3.0 * ROWS * COLUMNS)},

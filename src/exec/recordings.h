@@ -5,8 +5,8 @@
 
 #include "device/timings.h"
 
-struct bti_recordings *
-bti_recordings_new(int device, int64_t launches); /* NULL when memory is short; launches: that are recorded together */
+/* NULL when memory is short; launches: that are recorded together. */
+struct bti_recordings *bti_recordings_new(int device, int64_t launches);
 void bti_recordings_free(struct bti_recordings *recordings); /* NULL is fine */
 /* What is recorded. `timed` launches the same, and what bti_timing_end notes is in `timings`, which it may add to. */
 typedef struct bti_recorded_launch {
