@@ -185,8 +185,8 @@ BT_API bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape);
  *
  * `end(lender)` (end may be NULL) is called exactly once. If the elements were copied, or the array is poisoned: before
  * this returns. Else when the array, what is a view of it (a product with 1 is one, too), and all work that reads it are
- * gone: from any thread, maybe of the library, so that end must not call the library or wait for it. Until then nobody may write or free `data`. Errors:
- * as bt_from. A forked child must not use such arrays, as others. */
+ * gone: from any thread, maybe of the library, so that end must not call the library or wait for it. Until then nobody
+ * may write or free `data`. Errors: as bt_from. A forked child must not use such arrays, as others. */
 typedef void bt_lent_end_fn(void *lender);
 BT_API bt_array *bt_from_lent(const void *data, bt_dtype dtype, bt_shape shape, bt_lent_end_fn *end, void *lender);
 #define bt_from_lent(...) BTI_AT(bt_array *, bt_from_lent(__VA_ARGS__))
