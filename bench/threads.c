@@ -13,7 +13,8 @@
 enum { MOST_THREADS = 64, ROUNDS = 15, OPERATIONS = 40, SMALL = 16, SIDE = 96 };
 
 typedef struct worker {
-    bt_array *x, *y;
+    _Alignas(128) bt_array *x; /* in lines of memory of its own */
+    bt_array *y;
     bt_function *function;
     bt_shared *variable;
     atomic_long steps;

@@ -9,6 +9,7 @@
 #include "array/step.h"
 #include "base/flags.h"
 #include "base/guest.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "exec/exec.h"
 #include "exec/host.h"
@@ -271,24 +272,26 @@ static void flush_held(const bti_node *newest) {
     64 /* times flush_bytes: more is evaluated in the midst of a call too, which may be a loop of the user's */
 
 /* What a public call makes for its own use is not kept once it has returned: large results are waited for until then. */
-static bool is_flush_due(bool between_calls) {
+static bool is_flush_due(const recorded *own, bool between_calls) {
     uint64_t most = (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes);
-    if (own_record.nodes >= (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes)) return true;
-    return own_record.bytes >= most && (between_calls || own_record.bytes / LARGE_CALL >= most);
+    if (own->nodes >= (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes)) return true;
+    return own->bytes >= most && (between_calls || own->bytes / LARGE_CALL >= most);
 }
 
 void bti_eval_recorded(const bti_node *node) {
+    recorded *own = BTI_THREAD_OWN(own_record);
     bti_class class = bti_op_info((bti_op)node->op)->class;
     bool fused = class == BTI_ELEMENTWISE || class == BTI_MOVEMENT || class == BTI_SOURCE;
-    own_record.nodes++;
-    if (!node->symbolic) own_record.bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
-    bool between_calls = own_record.call != bti_public_calls();
-    own_record.call = bti_public_calls();
-    if (own_record.flushing || !is_flush_due(between_calls) || bti_host_is_inside()) return;
-    own_record.flushing = true;
+    uint64_t call = bti_public_calls();
+    own->nodes++;
+    if (!node->symbolic) own->bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
+    bool between_calls = own->call != call;
+    own->call = call;
+    if (own->flushing || !is_flush_due(own, between_calls) || bti_host_is_inside()) return;
+    own->flushing = true;
     flush_held(node);
-    own_record.nodes = own_record.bytes = 0;
-    own_record.flushing = false;
+    own->nodes = own->bytes = 0;
+    own->flushing = false;
 }
 
 void bti_eval_sync(bt_array *array) {

@@ -10,7 +10,9 @@
 #include "base/lock.h"
 #include "base/libraries.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "exec/exec.h"
+#include "ir/sequence.h"
 
 /* --- poison -------------------------------------------------------------------------------------------------------- */
 
@@ -65,8 +67,17 @@ bti_error *bti_array_error(const bt_array *x) {
     return atomic_load(&node->state) == BTI_DONE ? bti_buffer_error(node->buffer) : NULL;
 }
 
+/* Most of what is recorded on: it has not failed, and no set that may fail is behind it. */
+static bool is_good(const bt_array *x) {
+    const bti_node *node = x ? bti_node_of(x) : NULL;
+    if (!node || node->gate) return false;
+    int state = atomic_load_explicit(&node->state, memory_order_acquire);
+    return state == BTI_PENDING || (state == BTI_DONE && node->buffer && !atomic_load(&node->buffer->error));
+}
+
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count) {
     for (int i = 0; i < count; i++) {
+        if (is_good(arrays[i])) continue;
         bti_error *error = arrays[i] ? bti_array_error(arrays[i]) : missing_array_error(i + 1);
         if (error) return bti_poison(bti_error_retain(error));
     }
@@ -101,13 +112,7 @@ typedef struct scopes {
 
 static _Thread_local scopes own_scopes;
 static atomic_int threads_with_scopes;
-static atomic_uint_fast64_t last_thread;
-/* Arrays that were made less those that ended, by threads in turn: one count would be written to by all for each array. */
-enum { COUNTS = 16 };
-static struct { _Alignas(64) atomic_int_fast64_t live; } counts[COUNTS];
-static void count_array(int64_t change) {
-    atomic_fetch_add_explicit(&counts[own_scopes.thread >> 40 & (COUNTS - 1)].live, change, memory_order_relaxed);
-}
+static bti_counter live_arrays;
 static pthread_key_t scopes_key;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
@@ -122,23 +127,24 @@ static void end_array(bt_array *array, bti_end how, bti_site site) {
     bti_owned_end(&array->head, offsetof(bt_array, mapped), how, site);
     atomic_fetch_sub(&node->handles, 1);
     bti_node_release(node);
-    count_array(-1);
+    bti_counter_add(&live_arrays, -1);
 }
 
 static atomic_uint_fast64_t held_visits;
 uint64_t bti_held_visits(void) { return atomic_load(&held_visits); }
 
-static void visit_again_from(size_t first) {
-    if (own_scopes.visited > first) own_scopes.visited = first;
+static void visit_again_from(scopes *own, size_t first) {
+    if (own->visited > first) own->visited = first;
 }
 
 static void release_arrays_from(size_t first, bti_end how, bti_site site) {
-    while (own_scopes.held.count > first) {
-        bt_array *array = own_scopes.held.items[--own_scopes.held.count];
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    while (own->held.count > first) {
+        bt_array *array = own->held.items[--own->held.count];
         if (!bti_owned_is_released(&array->head) && array->ends_history) bti_history_end_noted(bti_node_of(array));
         if (bti_owned_drop_held(&array->head) == BTI_DROPPED_LAST) end_array(array, how, site);
     }
-    visit_again_from(first);
+    visit_again_from(own, first);
 }
 
 /* How the object that is being freed now was released: objects that it owns are released in the same way. */
@@ -157,20 +163,22 @@ static void end_object(bti_owned *object, const bti_handle_class *class, bti_end
 }
 
 static void release_objects_from(size_t first, bti_end how, bti_site site) {
-    while (own_scopes.owned.count > first) {
-        owned last = own_scopes.owned.items[--own_scopes.owned.count];
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    while (own->owned.count > first) {
+        owned last = own->owned.items[--own->owned.count];
         if (bti_owned_drop_held(last.object) == BTI_DROPPED_LAST) end_object(last.object, last.class, how, site);
     }
 }
 
 static void leave_scopes_of_thread(void *unused) {
+    scopes *own = BTI_THREAD_OWN(own_scopes);
     (void)unused;
     release_objects_from(0, BTI_END_THREAD, (bti_site){0});
     release_arrays_from(0, BTI_END_THREAD, (bti_site){0});
-    bti_vec_free(&own_scopes.held);
-    bti_vec_free(&own_scopes.owned);
-    bti_vec_free(&own_scopes.starts);
-    own_scopes.registered = false;
+    bti_vec_free(&own->held);
+    bti_vec_free(&own->owned);
+    bti_vec_free(&own->starts);
+    own->registered = false;
     atomic_fetch_sub(&threads_with_scopes, 1);
 }
 static void make_thread_end(void) { pthread_key_create(&scopes_key, leave_scopes_of_thread); }
@@ -184,63 +192,64 @@ void bti_leave_thread(void) {
 }
 
 void bti_release_thread(void) {
+    scopes *own = BTI_THREAD_OWN(own_scopes);
     release_objects_from(0, BTI_END_SHUTDOWN, bti_here());
     release_arrays_from(0, BTI_END_SHUTDOWN, bti_here());
-    bti_vec_free(&own_scopes.held);
-    bti_vec_free(&own_scopes.owned);
-    for (size_t i = 0; i < own_scopes.starts.count; i++)
-        own_scopes.starts.items[i] = (scope_start){.scope = own_scopes.starts.items[i].scope};
-    own_scopes.noticed = false;
+    bti_vec_free(&own->held);
+    bti_vec_free(&own->owned);
+    for (size_t i = 0; i < own->starts.count; i++)
+        own->starts.items[i] = (scope_start){.scope = own->starts.items[i].scope};
+    own->noticed = false;
 }
 uint64_t bti_held_elsewhere(void) {
+    scopes *own = BTI_THREAD_OWN(own_scopes);
     uint64_t count = bt_live_arrays();
-    for (size_t i = 0; i < own_scopes.held.count; i++)
-        count -= atomic_load(&own_scopes.held.items[i]->head.word) == (BTI_WORD_HELD | 1);
-    return own_scopes.owned.count ? 0 : count;
+    for (size_t i = 0; i < own->held.count; i++)
+        count -= atomic_load(&own->held.items[i]->head.word) == (BTI_WORD_HELD | 1);
+    return own->owned.count ? 0 : count;
 }
 int bti_threads_with_scopes(void) { return atomic_load(&threads_with_scopes); }
 
-static void notice_forgotten_scope(void) {
-    size_t first = own_scopes.starts.count ? own_scopes.starts.items[own_scopes.starts.count - 1].held : 0;
+static void notice_forgotten_scope(scopes *own) {
+    size_t first = own->starts.count ? own->starts.items[own->starts.count - 1].held : 0;
     size_t limit = (size_t)bti_flag_int(BTI_FLAG_scope_notice);
-    if (own_scopes.noticed || !limit || own_scopes.held.count - first < limit) return;
-    own_scopes.noticed = true;
+    if (own->noticed || !limit || own->held.count - first < limit) return;
+    own->noticed = true;
     bti_place place = bti_call_place();
     bti_log(
         "berth: %zu arrays are held by one scope, the last made by %s at %s:%d; is a BT_SCOPE missing around the body "
         "of a loop?",
-        own_scopes.held.count - first, place.name && *place.name ? place.name : "a call", bti_site_file(place.site),
+        own->held.count - first, place.name && *place.name ? place.name : "a call", bti_site_file(place.site),
         place.site.line);
 }
 
-static void register_thread_with_scopes(void) {
-    if (own_scopes.registered) return;
+static void register_thread_with_scopes(scopes *own) {
+    if (own->registered) return;
     pthread_once(&thread_end_once, make_thread_end);
-    pthread_setspecific(scopes_key, &own_scopes);
-    own_scopes.registered = true;
-    if (!own_scopes.thread) own_scopes.thread = (atomic_fetch_add(&last_thread, 1) + 1) << 40;
+    pthread_setspecific(scopes_key, own);
+    own->registered = true;
+    own->thread = (uint64_t)bti_thread_number() << 40;
     atomic_fetch_add(&threads_with_scopes, 1);
     bti_libraries_watch_thread();
 }
 
 /* The number of the innermost scope but `outer`. */
-static uint64_t scope_now(size_t outer) {
-    return own_scopes.starts.count > outer ? own_scopes.starts.items[own_scopes.starts.count - 1 - outer].scope
-                                           : own_scopes.thread;
+static uint64_t scope_now(const scopes *own, size_t outer) {
+    return own->starts.count > outer ? own->starts.items[own->starts.count - 1 - outer].scope : own->thread;
 }
 
 static bool is_scope_open(uint64_t scope) {
-    for (size_t i = own_scopes.starts.count; i-- > 0;)
-        if (own_scopes.starts.items[i].scope == scope) return true;
-    return scope == own_scopes.thread;
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    for (size_t i = own->starts.count; i-- > 0;)
+        if (own->starts.items[i].scope == scope) return true;
+    return scope == own->thread;
 }
 
-static bool hold_in_scope(bt_array *array) {
-    register_thread_with_scopes();
-    if (!bti_vec_push(&own_scopes.held, array)) return false;
-    array->scope = scope_now(0);
+static bool hold_in_scope(scopes *own, bt_array *array) {
+    if (!bti_vec_push(&own->held, array)) return false;
+    array->scope = scope_now(own, 0);
     atomic_store_explicit(&array->head.word, BTI_WORD_HELD | 1, memory_order_relaxed);
-    notice_forgotten_scope();
+    notice_forgotten_scope(own);
     return true;
 }
 
@@ -252,8 +261,10 @@ bt_array *bti_array_new(bti_node *node) {
     }
     atomic_init(&array->node, node);
     atomic_fetch_add(&node->handles, 1);
-    count_array(1);
-    if (hold_in_scope(array)) return array;
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    register_thread_with_scopes(own);
+    bti_counter_add(&live_arrays, 1);
+    if (hold_in_scope(own, array)) return array;
     (bt_release)(array);
     return poison_without_memory();
 }
@@ -261,18 +272,20 @@ bt_array *bti_array_new(bti_node *node) {
 bt_array *bti_array_on(bti_node *node) { return bti_array_new(bti_node_retain(node)); }
 
 bti_scope_guard bti_scope_begin(const char *file, int line) {
-    register_thread_with_scopes();
-    scope_start begins = {own_scopes.held.count, own_scopes.owned.count, own_scopes.thread + ++own_scopes.scope_count,
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    register_thread_with_scopes(own);
+    scope_start begins = {own->held.count, own->owned.count, own->thread + ++own->scope_count,
                           file ? (bti_site){file, line} : bti_here()};
-    return (bti_scope_guard){.marked = bti_vec_push(&own_scopes.starts, begins)};
+    return (bti_scope_guard){.marked = bti_vec_push(&own->starts, begins)};
 }
 
 void bti_scope_end(bti_scope_guard *guard) {
+    scopes *own = BTI_THREAD_OWN(own_scopes);
     if (!guard->marked) return; /* there was no memory for the mark: its arrays fall to the scope outside */
-    scope_start first = own_scopes.starts.items[--own_scopes.starts.count];
+    scope_start first = own->starts.items[--own->starts.count];
     release_objects_from(first.owned, BTI_END_SCOPE, first.site);
     release_arrays_from(first.held, BTI_END_SCOPE, first.site);
-    own_scopes.noticed = own_scopes.noticed_history = false;
+    own->noticed = own->noticed_history = false;
 }
 
 /* For calls that are made for what they do to the handle. */
@@ -284,15 +297,16 @@ static bti_error *note_misuse(const char *name, const bt_array *array) {
 }
 
 bt_array *bt_keep(bt_array *array) {
+    scopes *own = BTI_THREAD_OWN(own_scopes);
     if (array && bti_owned_is_released(&array->head)) (void)!note_misuse("bt_keep", array);
-    if (!array || !own_scopes.starts.count) return array;
-    size_t *first = &own_scopes.starts.items[own_scopes.starts.count - 1].held;
-    for (size_t i = own_scopes.held.count; i-- > *first;) {
-        if (own_scopes.held.items[i] != array) continue;
-        own_scopes.held.items[i] = own_scopes.held.items[*first];
-        own_scopes.held.items[*first] = array;
-        visit_again_from(*first);
-        array->scope = scope_now(1);
+    if (!array || !own->starts.count) return array;
+    size_t *first = &own->starts.items[own->starts.count - 1].held;
+    for (size_t i = own->held.count; i-- > *first;) {
+        if (own->held.items[i] != array) continue;
+        own->held.items[i] = own->held.items[*first];
+        own->held.items[*first] = array;
+        visit_again_from(own, *first);
+        array->scope = scope_now(own, 1);
         ++*first;
         break;
     }
@@ -326,8 +340,9 @@ void bt_release(bt_array *array) { release_array(array, BTI_END_RELEASE, "bt_rel
 #define LONG_HISTORY 10000 /* operations */
 
 static void notice_long_history(const bt_array *value) {
-    if (own_scopes.noticed_history || value->history <= LONG_HISTORY) return;
-    own_scopes.noticed_history = true;
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    if (own->noticed_history || value->history <= LONG_HISTORY) return;
+    own->noticed_history = true;
     bti_site site = bti_here();
     bti_log("berth: bt_assign at %s:%d keeps a history of more than %d operations, which ends with the scope that made "
             "the array; put "
@@ -386,9 +401,10 @@ static void *poisoned_by_record(const bti_handle_class *class) {
 void *bti_scope_own(const bti_handle_class *class, void *made) {
     bti_owned *object = made ? made : poisoned_by_record(class);
     if (object == class->no_memory) return object;
-    register_thread_with_scopes();
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    register_thread_with_scopes(own);
     atomic_fetch_or_explicit(&object->word, BTI_WORD_HELD, memory_order_relaxed);
-    if (bti_vec_push(&own_scopes.owned, ((owned){object, class}))) return object;
+    if (bti_vec_push(&own->owned, ((owned){object, class}))) return object;
     (void)!bti_no_memory();
     if (bti_owned_drop_held(object) == BTI_DROPPED_LAST) end_object(object, class, BTI_END_CALL, bti_here());
     return class->no_memory;
@@ -417,28 +433,27 @@ bt_status bti_handle_check(bti_owned_kind kind, const void *object, const char *
     return bti_fail_with(bti_handle_error(kind, object, name));
 }
 
-uint64_t bt_live_arrays(void) {
-    int64_t live = 0;
-    for (int i = 0; i < COUNTS; i++) live += atomic_load(&counts[i].live);
-    return (uint64_t)live;
-}
+uint64_t bt_live_arrays(void) { return (uint64_t)bti_counter_sum(&live_arrays); }
 
 void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
-    atomic_fetch_add_explicit(&held_visits, own_scopes.held.count - own_scopes.visited, memory_order_relaxed);
-    while (own_scopes.visited < own_scopes.held.count) fn(own_scopes.held.items[own_scopes.visited++], data);
+    scopes *own = BTI_THREAD_OWN(own_scopes);
+    atomic_fetch_add_explicit(&held_visits, own->held.count - own->visited, memory_order_relaxed);
+    while (own->visited < own->held.count) fn(own->held.items[own->visited++], data);
 }
 
 /* --- public calls --------------------------------------------------------------------------------------------------- */
 
 bti_public bti_public_begin(const char *name) {
+    scopes *own = BTI_THREAD_OWN(own_scopes);
     bti_public guard = {.name = name,
                         .depth = bti_call_begin(name),
-                        .nesting = own_scopes.nesting++,
-                        .scope = own_scopes.held.count,
-                        .sequence = bti_node_sequence()};
+                        .nesting = own->nesting++,
+                        .scope = own->held.count,
+                        .scopes = own,
+                        .since = bti_sequence_last()};
     if (guard.nesting > 0) return guard;
     guard.modes = bti_modes_begin();
-    own_scopes.calls++;
+    own->calls++;
     return guard;
 }
 
@@ -446,20 +461,22 @@ int bti_public_nesting(void) { return own_scopes.nesting; }
 uint64_t bti_public_calls(void) { return own_scopes.calls; }
 
 void bti_public_end(bti_public *guard) {
+    scopes *own = guard->scopes;
     if (guard->depth < 0) return;
-    if (own_scopes.held.count > guard->scope) release_arrays_from(guard->scope, BTI_END_CALL, bti_here());
+    if (own->held.count > guard->scope) release_arrays_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
-    own_scopes.nesting = guard->nesting;
+    own->nesting = guard->nesting;
     if (guard->nesting == 0) bti_modes_end(&guard->modes);
     guard->depth = -1;
 }
 
 bt_array *bti_public_keep(bti_public *guard, bt_array *result) {
-    for (size_t i = guard->scope; i < own_scopes.held.count; i++) {
-        if (own_scopes.held.items[i] != result) continue;
-        own_scopes.held.items[i] = own_scopes.held.items[guard->scope];
-        visit_again_from(guard->scope);
-        own_scopes.held.items[guard->scope++] = result;
+    scopes *own = guard->scopes;
+    for (size_t i = guard->scope; i < own->held.count; i++) {
+        if (own->held.items[i] != result) continue;
+        own->held.items[i] = own->held.items[guard->scope];
+        visit_again_from(own, guard->scope);
+        own->held.items[guard->scope++] = result;
         break;
     }
     return result;

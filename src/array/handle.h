@@ -89,8 +89,9 @@ typedef struct bti_public {
     int depth;
     int nesting; /* public operations that it is inside of */
     size_t scope;
-    uint64_t sequence; /* nodes recorded from here on are this call's */
-    bti_modes modes;   /* the caller's, of the outermost */
+    struct scopes *scopes; /* the thread's */
+    bti_recorded since;    /* nodes recorded since are this call's */
+    bti_modes modes;       /* the caller's, of the outermost */
 } bti_public;
 bti_public bti_public_begin(const char *name);
 void bti_public_end(bti_public *guard);

@@ -9,10 +9,8 @@
 static bti_node *record_on_device(bti_op op, bt_dtype dtype, int device, bti_node *input) {
     bti_node *node = bti_node_new(op, dtype, input->rank, input->shape, 1, &input, NULL);
     if (!node) return NULL;
-    node->device = (int16_t)device;
-    node->committed = op == BTI_OP_copy || atomic_load(&input->committed);
-    node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
-    node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
+    bool committed = op == BTI_OP_copy || atomic_load(&input->committed);
+    bti_place_node(node, (bti_placement){device, committed, BTI_RULE_DEFAULT});
     node->place = bti_call_place();
     return node;
 }
@@ -39,14 +37,10 @@ bt_array *bti_move(bt_array *x, int device, bool softened) {
         node->layout = from->layout;
         atomic_store(&node->state, BTI_DONE);
     }
-    node->device = (int16_t)device;
-    node->committed = true;
-    node->rule = softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT;
+    bti_place_node(node, (bti_placement){device, true, softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT});
+    node->place = bti_call_place(); /* not that of a gradient's operation */
     node->weak = from->weak;
     node->symbolic = from->symbolic;
-    node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
-    node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
-    node->place = bti_call_place();
     bti_eval_recorded(node);
     return bti_array_new(node);
 }

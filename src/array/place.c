@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/flags.h"
+#include "base/thread.h"
 #include "base/vec.h"
 #include "device/device.h"
 
@@ -103,9 +104,10 @@ void bti_transfers_end(bti_transfers_guard *guard) {
     own_placement.policy_set = guard->before >= 0;
 }
 
-bt_transfers bti_transfers_now(void) {
-    return (bt_transfers)(own_placement.policy_set ? own_placement.policy : bti_flag_choice(BTI_FLAG_transfers));
+static bt_transfers transfers_of(const placement_state *own) {
+    return (bt_transfers)(own->policy_set ? own->policy : bti_flag_choice(BTI_FLAG_transfers));
 }
+bt_transfers bti_transfers_now(void) { return transfers_of(BTI_THREAD_OWN(own_placement)); }
 
 bti_forced bti_force(bti_forced forced) {
     bti_forced before = own_placement.forced;
@@ -259,18 +261,29 @@ static bt_array *check_input_transfers(bt_array *const *inputs, int count, int d
     return NULL;
 }
 
+void bti_place_node(bti_node *node, bti_placement placement) {
+    const placement_state *own = BTI_THREAD_OWN(own_placement);
+    node->device = (int16_t)placement.device;
+    node->committed = placement.committed;
+    node->rule = (uint8_t)placement.rule;
+    node->checkpoint = bti_checkpoint_retain(own->checkpoint);
+    node->log_copies = transfers_of(own) == BT_TRANSFERS_LOG;
+    node->place = own->forced.on ? own->forced.place : bti_call_place();
+}
+
 bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *placement) {
-    if (own_placement.forced.on) {
-        *placement = (bti_placement){own_placement.forced.device, own_placement.forced.committed, BTI_RULE_FORWARD};
+    const placement_state *own = BTI_THREAD_OWN(own_placement);
+    if (own->forced.on) {
+        *placement = (bti_placement){own->forced.device, own->forced.committed, BTI_RULE_FORWARD};
         return NULL;
     }
     if (bti_device_count() <= 0) { /* flags or mask are faulty: the registry says how */
         bti_error *error = bti_error_last();
         return error ? bti_poison(error) : bti_poisonf(BT_UNAVAILABLE, "no devices");
     }
-    if (own_placement.lost) return bti_array_new(NULL);
-    if (own_placement.blocks.count) {
-        const block *b = &own_placement.blocks.items[own_placement.blocks.count - 1];
+    if (own->lost) return bti_array_new(NULL);
+    if (own->blocks.count) {
+        const block *b = &own->blocks.items[own->blocks.count - 1];
         if (b->error) return bti_poisonf(bti_error_code(b->error), "%s", bti_error_message(b->error));
         *placement = (bti_placement){b->device, true, b->softened ? BTI_RULE_SOFT : BTI_RULE_EXPLICIT};
         return check_input_transfers(inputs, count, b->device, b);

@@ -33,6 +33,8 @@ typedef struct bti_placement {
 } bti_placement;
 /* For an operation on inputs (none: a source). On errors (unknown device, refused transfer) returns the poisoned array. */
 bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *placement);
+/* Notes on a new node where it goes and what asked for it: the line, the checkpoint block, whether copies made for it are logged. */
+void bti_place_node(bti_node *node, bti_placement placement);
 /* A block inside of which nothing can be recorded, for that cause (taken over); ended by bti_on_end. */
 bti_on_guard bti_on_refused(bti_error *error);
 /* The transfer policy of this thread now. */

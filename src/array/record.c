@@ -39,16 +39,6 @@ static inline bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shap
     return size_fits(dtype, rank, shape, symbolic) ? NULL : refuse_size(dtype, rank, shape);
 }
 
-/* Where a recorded node goes, and what asked for it. */
-static void place_node(bti_node *node, bti_placement placement) {
-    node->device = (int16_t)placement.device;
-    node->committed = placement.committed;
-    node->rule = (uint8_t)placement.rule;
-    node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
-    node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
-    node->place = bti_forced_now()->on ? bti_forced_now()->place : bti_call_place();
-}
-
 bt_array *bti_poison_why(bti_str *why) {
     bt_array *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s", bti_str_text(why));
     bti_str_free(why);
@@ -81,7 +71,7 @@ bt_array *bti_record_shaped(bti_op op, bt_dtype dtype, bool weak, int rank, cons
     node->weak = weak;
     node->symbolic = symbolic;
     bti_clock_host_works(BTI_HOST_RECORDS);
-    place_node(node, placement);
+    bti_place_node(node, placement);
     bti_eval_recorded(node);
     return bti_array_new(node);
 }
@@ -149,7 +139,7 @@ static bt_status record_placed(bti_op op, bti_host_function *host, bt_array *con
     }
     bti_node *tuple = poison ? NULL : new_tuple(op, inputs, count, attr, types, result_count, regions, region_count);
     if (tuple) {
-        place_node(tuple, placement);
+        bti_place_node(tuple, placement);
         atomic_store(&tuple->in_gradient, bti_forced_now()->gradient_in > 0);
         if (logged_as(op)) atomic_store(&tuple->logged, logged_as(op));
         tuple->host = bti_host_retain(host);
@@ -200,7 +190,7 @@ bt_array *bti_public_result(bti_public *guard, bt_array *result) {
     bti_public_keep(guard, result);
     bool outermost = guard->nesting == 0,
          of_gradient = guard->nesting && guard->nesting == bti_forced_now()->gradient_in;
-    if ((outermost || of_gradient) && result && result->node->sequence > guard->sequence) {
+    if ((outermost || of_gradient) && result && bti_node_is_since(result->node, guard->since)) {
         atomic_store_explicit(&result->node->in_gradient, of_gradient, memory_order_relaxed);
         atomic_store_explicit(&result->node->logged, guard->name, memory_order_release);
     }

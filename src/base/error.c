@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/lock.h"
 #include "base/str.h"
+#include "base/thread.h"
 
 struct bti_error {
     atomic_uint refs;
@@ -116,7 +117,7 @@ static int without_itself(thread_state *s, int depth, const char *now, const voi
 #define OWN_FRAME __attribute__((noinline))
 
 OWN_FRAME void bti_enter(const char *file, int line) {
-    thread_state *s = &own_state;
+    thread_state *s = BTI_THREAD_OWN(own_state);
     const char *now = __builtin_frame_address(0);
     const void *from = __builtin_return_address(0);
     int depth = s->depth ? without_itself(s, live_depth(s, now), now, from) : 0;
@@ -126,7 +127,7 @@ OWN_FRAME void bti_enter(const char *file, int line) {
 }
 
 static inline void leave(const char *now) {
-    thread_state *s = &own_state;
+    thread_state *s = BTI_THREAD_OWN(own_state);
     int depth = s->depth;
     if (depth < 1 || depth > OUTERMOST || s->places[depth - 1].frame != now) depth = live_depth(s, now); /* rare */
     s->depth = depth ? depth - 1 : 0;
@@ -149,33 +150,42 @@ OWN_FRAME double bti_leave_double(double result) {
 }
 OWN_FRAME void bti_leave_void(void) { leave(__builtin_frame_address(0)); }
 
-bti_site bti_here(void) {
-    if (own_state.call_depth) return own_state.call_site;
-    const public_call *p = own_state.depth ? place_of(&own_state, own_state.depth - 1) : NULL;
-    return p && p->index == own_state.depth - 1 ? p->site : (bti_site){0};
+static bti_site here(thread_state *s) {
+    if (s->call_depth) return s->call_site;
+    const public_call *p = s->depth ? place_of(s, s->depth - 1) : NULL;
+    return p && p->index == s->depth - 1 ? p->site : (bti_site){0};
 }
+bti_site bti_here(void) { return here(BTI_THREAD_OWN(own_state)); }
 
 int bti_call_begin(const char *name) {
-    if (own_state.call_depth == 0) {
-        own_state.call_site = bti_here();
-        own_state.call_name = name;
-        if (!own_state.depth) own_state.calls++; /* else bti_enter has counted it */
+    thread_state *s = BTI_THREAD_OWN(own_state);
+    if (s->call_depth == 0) {
+        s->call_site = here(s);
+        s->call_name = name;
+        if (!s->depth) s->calls++; /* else bti_enter has counted it */
     }
-    return own_state.call_depth++;
+    return s->call_depth++;
 }
 void bti_call_end(int depth) {
-    own_state.call_depth = depth;
-    if (depth == 0) own_state.call_name = NULL;
+    thread_state *s = BTI_THREAD_OWN(own_state);
+    s->call_depth = depth;
+    if (depth == 0) s->call_name = NULL;
 }
 void bti_calls_forget(void) {
     bti_call_end(0);
     own_state.depth = 0;
 }
-bti_place bti_call_place(void) { return (bti_place){bti_here(), bti_call_name()}; }
+static const char *call_name(const thread_state *s) { return s->call_name ? s->call_name : ""; }
+const char *bti_call_name(void) { return call_name(BTI_THREAD_OWN(own_state)); }
+bti_place bti_call_place(void) {
+    thread_state *s = BTI_THREAD_OWN(own_state);
+    return (bti_place){here(s), call_name(s)};
+}
 bti_place bti_call_set_place(bti_place place) {
-    bti_place before = {own_state.call_site, own_state.call_name};
-    own_state.call_site = place.site;
-    own_state.call_name = place.name;
+    thread_state *s = BTI_THREAD_OWN(own_state);
+    bti_place before = {s->call_site, s->call_name};
+    s->call_site = place.site;
+    s->call_name = place.name;
     return before;
 }
 bti_user_calls bti_user_calls_begin(void) {
@@ -197,7 +207,6 @@ void bti_without_site_end(bti_without_site without_site) {
     bti_call_set_place(without_site.before);
     bti_call_end(without_site.depth);
 }
-const char *bti_call_name(void) { return own_state.call_name ? own_state.call_name : ""; }
 
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file_text.h"
 
 #define RESERVE ((size_t)64 << 20) /* bytes */
@@ -29,18 +30,33 @@ static void *map_pages(size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+static bool has_limits(void) {
+    struct rlimit space, data;
+    return getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data) || space.rlim_cur != RLIM_INFINITY ||
+           data.rlim_cur != RLIM_INFINITY;
+}
+
 /* Without limits the system never refuses address space that is not used. */
 static bool is_memory_limited(void) {
     static _Atomic int strict; /* vm.overcommit_memory is 2: 1, it is not: -1 */
-    struct rlimit space, data;
     if (!atomic_load_explicit(&strict, memory_order_relaxed)) {
         char digit[2];
         bti_file_text("/proc/sys/vm/overcommit_memory", digit, sizeof digit);
         atomic_store(&strict, *digit == '2' ? 1 : -1);
     }
-    if (atomic_load_explicit(&strict, memory_order_relaxed) > 0) return true;
-    return getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data) || space.rlim_cur != RLIM_INFINITY ||
-           data.rlim_cur != RLIM_INFINITY;
+    return atomic_load_explicit(&strict, memory_order_relaxed) > 0 || has_limits();
+}
+
+#define ASKED_AGAIN_NS 1000000
+
+/* The same for calls that come in thousands: a limit that the program sets is seen so much later, and until then the reserve is there. */
+static bool was_memory_limited(void) {
+    static atomic_uint_fast64_t unlimited_at;
+    uint64_t now = bti_now_ns(), asked = atomic_load_explicit(&unlimited_at, memory_order_relaxed);
+    if (asked && now - asked < ASKED_AGAIN_NS) return false;
+    if (is_memory_limited()) return true;
+    atomic_store_explicit(&unlimited_at, now, memory_order_relaxed);
+    return false;
 }
 
 bt_status bti_guard_room(size_t bytes, const char *whom) {
@@ -96,7 +112,7 @@ bt_status bti_guard_begin(const char *whom, size_t room, void (*give_up)(const c
     if (!hold_reserve())
         return bti_fail(BT_RESOURCE_EXHAUSTED, "%s is not called: %zu MiB of address space, its reserve, cannot be had",
                         whom, RESERVE >> 20);
-    BTI_TRY(bti_guard_room(room, whom));
+    if (was_memory_limited()) BTI_TRY(bti_guard_room(room, whom));
     handler *now = get ? get() : memory_failed;
     if (now != memory_failed) {
         atomic_store(&others, now);

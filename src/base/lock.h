@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum bti_lock_class {
     BTI_LOCK_NONE, /* of a lock that was not initialised */
@@ -74,6 +75,12 @@ static inline void bti_lock_destroy(bti_lock *lock) { pthread_mutex_destroy(&loc
     static bti_lock name = initializer;                              \
     static void renew_##name(void) { name = (bti_lock)initializer; } \
     __attribute__((constructor)) static void watch_##name(void) { pthread_atfork(NULL, NULL, renew_##name); }
+/* The same for a static array of things that have a `lock` each. */
+#define BTI_RENEWED_LOCKS(array, class_)                                                                           \
+    static void renew_##array(void) {                                                                              \
+        for (size_t i = 0; i < sizeof array / sizeof *array; i++) array[i].lock = (bti_lock)BTI_LOCK_INIT(class_); \
+    }                                                                                                              \
+    __attribute__((constructor)) static void watch_##array(void) { pthread_atfork(NULL, NULL, renew_##array); }
 #define BTI_STATIC_LOCK(name, class_) BTI_STATIC_LOCK_(name, BTI_LOCK_INIT(class_))
 #define BTI_STATIC_LOCK_RECURSIVE(name, class_) BTI_STATIC_LOCK_(name, BTI_LOCK_INIT_RECURSIVE(class_))
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/lock.h"
 #include "base/str.h"
+#include "base/thread.h"
 
 #ifdef BTI_VALGRIND
 #include <valgrind/memcheck.h>
@@ -24,7 +25,9 @@
 #define CHECKED RUNNING_ON_VALGRIND
 #endif
 
-/* --- the queue of released objects ----------------------------------------------------------------------------------- */
+/* --- released objects -------------------------------------------------------------------------------------------------
+ * In batches of a thread's, in rings that threads share. A batch is ripe when KEPT others have been released since. Whoever needs memory takes the
+ * oldest ripe batch of its own ring first, whose memory its own core has, then any. */
 
 #define BATCH 64
 #define KEPT 65536
@@ -33,18 +36,27 @@
 typedef struct list {
     bti_owned *first, *last;
     int count;
+    uint64_t at; /* in a ring: how many batches there had been when it came */
 } list;
 
-BTI_STATIC_LOCK(owned_lock, owned)
-static struct {
-    list batches[BATCHES]; /* a ring: each of at least BATCH objects */
+typedef struct ring {
+    _Alignas(BTI_LINE) bti_lock lock;
+    list batches[BATCHES];
     size_t first, count;
-    size_t objects;
     list rest; /* objects of threads that have ended, less than a batch */
-} queue;
-static _Thread_local list released; /* objects of this thread, less than a batch */
-static _Thread_local bti_owned *spare;
-static _Thread_local bool registered;
+} ring;
+
+static ring rings[BTI_SHARDS] = {[0 ... BTI_SHARDS - 1] = {.lock = BTI_LOCK_INIT(owned)}};
+BTI_RENEWED_LOCKS(rings, owned)
+static _Alignas(BTI_LINE) atomic_uint_fast64_t batches_so_far;
+
+typedef struct own_objects {
+    list released; /* less than a batch */
+    bti_owned *spare;
+    bool registered;
+} own_objects;
+static _Thread_local own_objects own_objects_of_thread;
+
 static pthread_key_t owned_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
@@ -56,20 +68,19 @@ static void free_all(bti_owned *object) {
     }
 }
 
-static list take_oldest(void) {
-    list oldest = queue.batches[queue.first];
-    queue.first = (queue.first + 1) % BATCHES;
-    queue.count--;
-    queue.objects -= (size_t)oldest.count;
+static list take_oldest(ring *from) {
+    list oldest = from->batches[from->first];
+    from->first = (from->first + 1) % BATCHES;
+    from->count--;
     return oldest;
 }
 
 /* Adds a batch. Returns the oldest batch if the ring was full, for the caller to free. Under the lock. */
-static list add_batch(list batch) {
+static list add_batch(ring *to, list batch) {
     list oldest = {0};
-    if (queue.count == BATCHES) oldest = take_oldest();
-    queue.batches[(queue.first + queue.count++) % BATCHES] = batch;
-    queue.objects += (size_t)batch.count;
+    if (to->count == BATCHES) oldest = take_oldest(to);
+    batch.at = atomic_fetch_add_explicit(&batches_so_far, 1, memory_order_relaxed);
+    to->batches[(to->first + to->count++) % BATCHES] = batch;
     return oldest;
 }
 
@@ -85,54 +96,65 @@ static void append(list *to, list more) {
 
 static void leave_thread(void *unused) {
     (void)unused;
+    own_objects *own = BTI_THREAD_OWN(own_objects_of_thread);
+    ring *to = &rings[bti_shard()];
     list oldest = {0};
-    bti_lock_take(&owned_lock);
-    append(&queue.rest, released);
-    if (queue.rest.count >= BATCH) {
-        oldest = add_batch(queue.rest);
-        queue.rest = (list){0};
+    bti_lock_take(&to->lock);
+    append(&to->rest, own->released);
+    if (to->rest.count >= BATCH) {
+        oldest = add_batch(to, to->rest);
+        to->rest = (list){0};
     }
-    bti_lock_give(&owned_lock);
+    bti_lock_give(&to->lock);
     free_all(oldest.first);
-    free_all(spare);
-    released = (list){0};
-    spare = NULL;
-    registered = false;
+    free_all(own->spare);
+    *own = (own_objects){0};
 }
 static void make_key(void) { pthread_key_create(&owned_key, leave_thread); }
 
-static void register_thread(void) {
-    pthread_once(&key_once, make_key);
-    registered = pthread_setspecific(owned_key, &released) == 0;
-}
-
 static void queue_released(bti_owned *object) {
+    own_objects *own = BTI_THREAD_OWN(own_objects_of_thread);
     object->next = NULL;
-    append(&released, (list){object, object, 1});
-    if (!registered) register_thread();
-    if (released.count < BATCH) return;
-    bti_lock_take(&owned_lock);
-    list oldest = add_batch(released);
-    bti_lock_give(&owned_lock);
-    released = (list){0};
+    append(&own->released, (list){.first = object, .last = object, .count = 1});
+    if (!own->registered) {
+        pthread_once(&key_once, make_key);
+        own->registered = pthread_setspecific(owned_key, own) == 0;
+    }
+    if (own->released.count < BATCH) return;
+    ring *to = &rings[bti_shard()];
+    bti_lock_take(&to->lock);
+    list oldest = add_batch(to, own->released);
+    bti_lock_give(&to->lock);
+    own->released = (list){0};
     free_all(oldest.first);
 }
 
-static bool fetch_oldest_batch(void) {
-    bti_lock_take(&owned_lock);
-    if (queue.count && queue.objects - (size_t)queue.batches[queue.first].count >= KEPT) spare = take_oldest().first;
-    bti_lock_give(&owned_lock);
-    return spare;
+static bti_owned *take_ripe(ring *from) {
+    bti_owned *first = NULL;
+    bti_lock_take(&from->lock);
+    uint64_t so_far = atomic_load_explicit(&batches_so_far, memory_order_relaxed);
+    if (from->count && so_far - from->batches[from->first].at > KEPT / BATCH) first = take_oldest(from).first;
+    bti_lock_give(&from->lock);
+    return first;
+}
+
+static bti_owned *fetch_batch(void) {
+    unsigned shard = bti_shard();
+    bti_owned *first = take_ripe(&rings[shard]);
+    if (first || atomic_load_explicit(&batches_so_far, memory_order_relaxed) <= KEPT / BATCH) return first;
+    for (unsigned i = 1; i < BTI_SHARDS && !first; i++) first = take_ripe(&rings[(shard + i) % BTI_SHARDS]);
+    return first;
 }
 
 /* --- objects --------------------------------------------------------------------------------------------------------- */
 
 /* Memory of a released object that has left the queue, or NULL. Prefetches the one after it. */
 static bti_owned *reuse_memory(size_t bytes) {
-    while (spare || fetch_oldest_batch()) {
-        bti_owned *object = spare;
-        spare = object->next;
-        if (spare) __builtin_prefetch(spare, 1);
+    own_objects *own = BTI_THREAD_OWN(own_objects_of_thread);
+    while (own->spare || (own->spare = fetch_batch())) {
+        bti_owned *object = own->spare;
+        own->spare = object->next;
+        if (own->spare) __builtin_prefetch(own->spare, 1);
         if (object->bytes == bytes) return object;
         bti_free(object);
     }

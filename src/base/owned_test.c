@@ -1,5 +1,6 @@
 // labels: valgrind
 /* Who owns an object and when it ends; what checkers may see of it afterwards; when its memory is used again. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -135,12 +136,55 @@ static void memory_waits_for_65536_others(void **state) {
 #endif
 }
 
+/* What this thread has released, in order. */
+typedef struct releases {
+    const void *seen[70000];
+    int count;
+} releases;
+
+static void *release_many(void *argument) {
+    releases *to = argument;
+    for (to->count = 0; to->count < (int)(sizeof to->seen / sizeof *to->seen); to->count++) {
+        bti_owned *x = bti_owned_new(BTI_OWNED_ARRAY, 48);
+        if (!x || bti_owned_drop(x) != BTI_DROPPED_LAST) return "no object";
+        to->seen[to->count] = x;
+        bti_owned_end(x, sizeof *x, BTI_END_SCOPE, (bti_site){0});
+    }
+    return NULL;
+}
+
+static void release_on_another_thread(releases *to) {
+    pthread_t thread;
+    void *wrong;
+    assert_int_equal(pthread_create(&thread, NULL, release_many, to), 0);
+    pthread_join(thread, &wrong);
+    assert_null(wrong);
+}
+
+/* Those of a thread that has ended are used again by others, as late. */
+static void memory_of_other_threads_waits_too(void **state) {
+    (void)state;
+    static releases first, second;
+    release_on_another_thread(&first);
+    release_on_another_thread(&second);
+    bool again = false;
+    for (int i = 0; i < second.count && !again; i++)
+        for (int k = 0; k < 64 && !again; k++) {
+            again = second.seen[i] == first.seen[first.count - 5000 + k]; /* the first thread used older ones itself */
+            if (again) assert_true(5000 - k - 1 + i >= 65536);
+        }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    if (!RUNNING_ON_VALGRIND) assert_true(again);
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_owner_ends_it),
         cmocka_unit_test(a_scope_and_a_hand),
         cmocka_unit_test(checkers_see_the_head_only),
         cmocka_unit_test(memory_waits_for_65536_others),
+        cmocka_unit_test(memory_of_other_threads_waits_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

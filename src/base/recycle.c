@@ -1,10 +1,12 @@
 #include "base/recycle.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/lock.h"
+#include "base/thread.h"
 
 #ifdef BTI_VALGRIND
 #include <valgrind/valgrind.h>
@@ -19,8 +21,8 @@
 
 #define SIZES 6 /* 64 bytes, 128, ... */
 #define LARGEST ((size_t)64 << (SIZES - 1))
-#define OWN 32      /* objects of a size that a thread keeps */
-#define SHARED 1024 /* and that all keep */
+#define OWN_BYTES ((size_t)32 << 10) /* of a size that a thread keeps */
+#define SHARED 1024                  /* objects of a size that a part of the shared ones keeps */
 
 typedef struct object {
     struct object *next;
@@ -31,12 +33,24 @@ typedef struct shelf {
     int count;
 } shelf;
 
-BTI_STATIC_LOCK(recycle_lock, recycle)
-static shelf shared[SIZES];
-static _Thread_local shelf own[SIZES];
-static _Thread_local bool registered;
+typedef struct store {
+    _Alignas(BTI_LINE) bti_lock lock;
+    shelf shelves[SIZES];
+    atomic_int count; /* of all sizes; to ask without the lock */
+} store;
+static store stores[BTI_SHARDS] = {[0 ... BTI_SHARDS - 1] = {.lock = BTI_LOCK_INIT(recycle)}};
+BTI_RENEWED_LOCKS(stores, recycle)
+
+typedef struct own_shelves {
+    shelf shelves[SIZES];
+    bool registered;
+} own_shelves;
+static _Thread_local own_shelves own_shelves_of_thread;
+
 static pthread_key_t recycle_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+static int most_of(int size) { return (int)(OWN_BYTES >> (6 + size)); }
 
 static object *pop_object(shelf *from) {
     object *taken = from->first;
@@ -51,29 +65,44 @@ static void push_object(shelf *to, object *given) {
     to->count++;
 }
 
-/* Leaves `least` with the thread. */
-static void share(int size, int least) {
-    bti_lock_take(&recycle_lock);
-    while (own[size].count > least && shared[size].count < SHARED) push_object(&shared[size], pop_object(&own[size]));
-    bti_lock_give(&recycle_lock);
-    while (own[size].count > least) bti_free(pop_object(&own[size]));
+static int move_objects(shelf *to, int most, shelf *from, int least) {
+    int moved = 0;
+    for (; from->count > least && to->count < most; moved++) push_object(to, pop_object(from));
+    return moved;
 }
 
-static void fetch(int size) {
-    bti_lock_take(&recycle_lock);
-    while (own[size].count < OWN / 2 && shared[size].count) push_object(&own[size], pop_object(&shared[size]));
-    bti_lock_give(&recycle_lock);
+/* Leaves `least` with the thread. */
+static void share(shelf *own, int size, int least) {
+    store *to = &stores[bti_shard()];
+    bti_lock_take(&to->lock);
+    atomic_fetch_add_explicit(&to->count, move_objects(&to->shelves[size], SHARED, own, least), memory_order_relaxed);
+    bti_lock_give(&to->lock);
+    while (own->count > least) bti_free(pop_object(own));
+}
+
+/* From the part that this thread gives to, or else from any. */
+static void fetch(shelf *own, int size) {
+    unsigned shard = bti_shard();
+    for (unsigned i = 0; i < BTI_SHARDS && !own->count; i++) {
+        store *from = &stores[(shard + i) % BTI_SHARDS];
+        if (!atomic_load_explicit(&from->count, memory_order_relaxed)) continue;
+        bti_lock_take(&from->lock);
+        atomic_fetch_sub_explicit(&from->count, move_objects(own, most_of(size) / 2, &from->shelves[size], 0),
+                                  memory_order_relaxed);
+        bti_lock_give(&from->lock);
+    }
 }
 
 void bti_recycled_share(void) {
+    own_shelves *own = BTI_THREAD_OWN(own_shelves_of_thread);
     for (int size = 0; size < SIZES; size++)
-        if (own[size].count) share(size, 0);
+        if (own->shelves[size].count) share(&own->shelves[size], size, 0);
 }
 
 static void leave_thread(void *unused) {
     (void)unused;
     bti_recycled_share();
-    registered = false;
+    own_shelves_of_thread.registered = false;
 }
 static void make_key(void) { pthread_key_create(&recycle_key, leave_thread); }
 
@@ -83,9 +112,10 @@ void *bti_recycled_new(size_t bytes) {
     if (bytes > LARGEST || CHECKED) return bti_calloc(1, bytes);
     int size = size_of(bytes);
     if (bti_alloc_is_tested()) return bti_calloc(1, (size_t)64 << size);
-    if (!own[size].count) fetch(size);
-    if (!own[size].count) return bti_calloc(1, (size_t)64 << size);
-    return memset(pop_object(&own[size]), 0, bytes);
+    shelf *own = &own_shelves_of_thread.shelves[size];
+    if (!own->count) fetch(own, size);
+    if (!own->count) return bti_calloc(1, (size_t)64 << size);
+    return memset(pop_object(own), 0, bytes);
 }
 
 void bti_recycled_free(void *given, size_t bytes) {
@@ -93,19 +123,24 @@ void bti_recycled_free(void *given, size_t bytes) {
         bti_free(given);
         return;
     }
-    if (!registered) {
+    own_shelves *own = BTI_THREAD_OWN(own_shelves_of_thread);
+    if (!own->registered) {
         pthread_once(&key_once, make_key);
-        registered = pthread_setspecific(recycle_key, &own) == 0;
+        own->registered = pthread_setspecific(recycle_key, own) == 0;
     }
     int size = size_of(bytes);
-    if (own[size].count == OWN) share(size, OWN / 2);
-    push_object(&own[size], given);
+    if (own->shelves[size].count >= most_of(size)) share(&own->shelves[size], size, most_of(size) / 2);
+    push_object(&own->shelves[size], given);
 }
 
 void bti_recycled_trim(void) {
     leave_thread(NULL);
-    bti_lock_take(&recycle_lock);
-    for (int size = 0; size < SIZES; size++)
-        while (shared[size].count) bti_free(pop_object(&shared[size]));
-    bti_lock_give(&recycle_lock);
+    for (int i = 0; i < BTI_SHARDS; i++) {
+        store *of = &stores[i];
+        bti_lock_take(&of->lock);
+        for (int size = 0; size < SIZES; size++)
+            while (of->shelves[size].count) bti_free(pop_object(&of->shelves[size]));
+        atomic_store_explicit(&of->count, 0, memory_order_relaxed);
+        bti_lock_give(&of->lock);
+    }
 }

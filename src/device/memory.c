@@ -238,7 +238,7 @@ size_t bti_pool_trim(int id, uint64_t completed) {
 
 void bti_device_count_arrays(int id, int change) {
     bt_device *device = bti_registry_at(id);
-    if (device) atomic_fetch_add_explicit(&device->live_arrays, change, memory_order_relaxed);
+    if (device) bti_counter_add(&device->live_arrays, change);
 }
 
 #define MEMBER(name) BTI_MEMBER(bt_memory_info, name)
@@ -276,7 +276,7 @@ bt_status bt_memory(const bt_device *device, bt_memory_info *given) {
         bti_errors_quiet(quiet);
     }
     bti_lock_give(&own->lock);
-    long long arrays = atomic_load(&own->live_arrays);
+    int64_t arrays = bti_counter_sum(&own->live_arrays);
     info->pinned = atomic_load(&own->pinned);
     info->live_arrays = arrays > 0 ? (uint64_t)arrays : 0;
     for (int id = -1; id < bti_registry_total(); id++) {

@@ -13,7 +13,10 @@ static atomic_bool forked;    /* this is the child of a process with open device
 static atomic_int open_count; /* devices */
 static atomic_long opened_by; /* process */
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
-static _Atomic uint64_t copied[BTI_MAX_DEVICES + 1][BTI_MAX_DEVICES + 1]; /* [from + 1][to + 1] */
+typedef struct copies {
+    _Alignas(BTI_LINE) _Atomic uint64_t bytes[BTI_MAX_DEVICES + 1][BTI_MAX_DEVICES + 1]; /* [from + 1][to + 1] */
+} copies;
+static copies copied[BTI_SHARDS];
 
 /* --- entries -------------------------------------------------------------------------------------------------------- */
 
@@ -73,17 +76,21 @@ void bti_device_note_opened(int change) {
 
 void bti_device_count_copy(int from, int to, size_t bytes) {
     if (from < -1 || to < -1 || from >= BTI_MAX_DEVICES || to >= BTI_MAX_DEVICES) return;
-    atomic_fetch_add_explicit(&copied[from + 1][to + 1], bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&copied[bti_shard()].bytes[from + 1][to + 1], bytes, memory_order_relaxed);
 }
 
 uint64_t bti_device_copied(int from, int to) {
     if (from < -1 || to < -1 || from >= BTI_MAX_DEVICES || to >= BTI_MAX_DEVICES) return 0;
-    return atomic_load_explicit(&copied[from + 1][to + 1], memory_order_relaxed);
+    uint64_t bytes = 0;
+    for (int i = 0; i < BTI_SHARDS; i++)
+        bytes += atomic_load_explicit(&copied[i].bytes[from + 1][to + 1], memory_order_relaxed);
+    return bytes;
 }
 
 void bti_device_forget_copied(int id) {
-    for (int other = 0; other <= BTI_MAX_DEVICES; other++) {
-        atomic_store(&copied[id + 1][other], 0);
-        atomic_store(&copied[other][id + 1], 0);
-    }
+    for (int i = 0; i < BTI_SHARDS; i++)
+        for (int other = 0; other <= BTI_MAX_DEVICES; other++) {
+            atomic_store(&copied[i].bytes[id + 1][other], 0);
+            atomic_store(&copied[i].bytes[other][id + 1], 0);
+        }
 }

@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 #include "base/lock.h"
+#include "base/thread.h"
 
 struct bt_device {
     int id;
@@ -25,7 +26,7 @@ struct bt_device {
     int growth;                    /* settings by calls; -1 or 0: the flags apply */
     double fraction;
     size_t limit, preallocate;
-    atomic_llong live_arrays;
+    bti_counter live_arrays;
     atomic_size_t lent;   /* bytes that the driver has borrowed */
     atomic_size_t pinned; /* bytes of the host's memory that it holds for bt_pinned */
 

@@ -6,6 +6,7 @@
 #include "base/recycle.h"
 #include "base/vec.h"
 #include "function/body.h"
+#include "ir/sequence.h"
 
 typedef struct origin {
     bti_origin base;
@@ -62,7 +63,8 @@ void bti_origin_drop(bti_origin *base) {
 
 void bti_origin_number(bti_origin *base) {
     origin *o = (origin *)base;
-    o->sequence = bti_node_sequence_take(2 * ((size_t)o->function->input_count + o->function->body.count)) + 1;
+    uint64_t count = 2 * ((size_t)o->function->input_count + o->function->body.count);
+    o->sequence = bti_sequence_take(count, bti_nodes_newest(base->given, base->given_count)).sequence;
 }
 
 static uint64_t body_sequence(const origin *o) { return o->sequence + 2 * (uint64_t)o->function->input_count; }

@@ -8,7 +8,6 @@
 #include "base/recycle.h"
 
 static void (*buffer_release)(bti_buffer *buffer);
-static atomic_uint_fast64_t sequence;
 
 void bti_node_set_buffer_release(void (*release)(bti_buffer *buffer)) { buffer_release = release; }
 
@@ -42,17 +41,23 @@ bool bti_gate_join(bti_gate **gate, bti_gate *other) {
     return true;
 }
 
-/* The history that gradients pass through: not through integers, reads of variables, or `stop`. */
-static void inherit_history(bti_node *node) {
-    node->oldest = node->sequence;
-    if (node->op == BTI_OP_value) node->variables = UINT64_C(1) << ((uint64_t)node->attr->value.variable % 64);
-    if (!bti_node_is_float(node) || node->op == BTI_OP_value || node->op == BTI_OP_stop) return;
-    for (int i = 0; i < node->input_count; i++) {
-        const bti_node *input = node->inputs[i];
-        if (!bti_node_is_float(input)) continue;
+/* Whether gradients pass through: not through integers, reads of variables, or `stop`. */
+static bool passes_gradients(const bti_node *node) {
+    return bti_node_is_float(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop;
+}
+
+/* What a node has from its inputs; false: there is no memory for its gate. */
+static bool take_inputs(bti_node *node, bti_node *const *inputs, int count) {
+    bool passes = passes_gradients(node), room = true;
+    for (int i = 0; i < count; i++) {
+        bti_node *input = node->inputs[i] = bti_node_retain(inputs[i]);
+        node->reads |= input->reads;
+        if (input->gate) room = room && bti_gate_join(&node->gate, input->gate);
+        if (!passes || !bti_node_is_float(input)) continue;
         if (input->oldest < node->oldest) node->oldest = input->oldest;
         node->variables |= input->variables;
     }
+    return room;
 }
 
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
@@ -62,27 +67,24 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     size_t bytes = sizeof(bti_node) + room + attr_bytes;
     bti_node *node = bti_recycled_new(bytes);
     if (!node) return NULL;
+    bti_recorded first = bti_sequence_take(1, bti_nodes_newest(inputs, input_count));
     node->bytes = bytes;
     atomic_init(&node->refs, 1);
     node->op = (uint8_t)op;
     node->dtype = (uint8_t)dtype;
     node->rank = (uint8_t)rank;
-    node->sequence = atomic_fetch_add_explicit(&sequence, 1, memory_order_relaxed) + 1;
+    node->sequence = node->oldest = first.sequence;
+    node->recorder = first.recorder;
     atomic_init(&node->input_count, input_count);
     if (attr_bytes) node->attr = memcpy(node + 1, attr, bti_attr_bytes(op));
     node->inputs = (bti_node **)(void *)((char *)(node + 1) + attr_bytes);
     for (int i = 0; i < rank; i++) node->shape[i] = shape[i];
-    for (int i = 0; i < input_count; i++) node->inputs[i] = bti_node_retain(inputs[i]);
     if (op == BTI_OP_result) atomic_fetch_add_explicit(&inputs[0]->tuple->alive, 1, memory_order_relaxed);
-    inherit_history(node);
     node->reads = op == BTI_OP_value;
-    for (int i = 0; i < input_count; i++) node->reads |= inputs[i]->reads;
-    for (int i = 0; i < input_count; i++)
-        if (inputs[i]->gate && !bti_gate_join(&node->gate, inputs[i]->gate)) {
-            bti_node_release(node);
-            return NULL;
-        }
-    return node;
+    if (op == BTI_OP_value) node->variables = UINT64_C(1) << ((uint64_t)node->attr->value.variable % 64);
+    if (take_inputs(node, inputs, input_count)) return node;
+    bti_node_release(node);
+    return NULL;
 }
 
 bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, const bti_attr *attr,
@@ -260,6 +262,8 @@ static bti_node *release_inputs(bti_node *node, int count, bti_node *dead) {
  * the nodes that this thread frees while it releases a function are collected in a list. */
 static _Thread_local bool releasing_function;
 static _Thread_local bti_node *freed_with_function;
+static atomic_int
+    releasing; /* threads that do so; most of the time none, which is known without a look at the thread's own */
 
 static bti_node *concat_lists(bti_node *first, bti_node *rest) {
     if (!first) return rest;
@@ -272,7 +276,9 @@ static bti_node *concat_lists(bti_node *first, bti_node *rest) {
 static bti_node *release_function(bti_origin *origin, bti_node *dead) {
     bool outermost = !releasing_function;
     releasing_function = true;
+    atomic_fetch_add(&releasing, 1);
     origin->functions->unused(origin);
+    atomic_fetch_sub(&releasing, 1);
     if (!outermost) return dead;
     releasing_function = false;
     dead = concat_lists(freed_with_function, dead);
@@ -297,7 +303,7 @@ static bti_node *leave_origin_of(bti_node *node, bti_node *dead) {
 }
 
 static void free_nodes(bti_node *dead) {
-    if (releasing_function) {
+    if (atomic_load_explicit(&releasing, memory_order_relaxed) && releasing_function) {
         freed_with_function = concat_lists(dead, freed_with_function);
         return;
     }
@@ -404,11 +410,12 @@ void bti_node_forget(bti_node *node) {
     release_dropped(dropped);
 }
 
-uint64_t bti_node_sequence_take(uint64_t count) {
-    return atomic_fetch_add_explicit(&sequence, count, memory_order_relaxed);
+uint64_t bti_nodes_newest(bti_node *const *nodes, int count) {
+    uint64_t newest = 0;
+    for (int i = 0; i < count; i++)
+        if (nodes[i]->sequence > newest) newest = nodes[i]->sequence;
+    return newest;
 }
-
-uint64_t bti_node_sequence(void) { return atomic_load_explicit(&sequence, memory_order_relaxed); }
 
 int64_t bti_node_count(const bti_node *node) {
     int64_t count = 1;

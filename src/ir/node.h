@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ir/attr.h"
+#include "ir/sequence.h"
 #include "ir/dtype.h"
 #include "ir/host.h"
 #include "ir/op.h"
@@ -115,7 +116,8 @@ typedef struct bti_node {
     int16_t device;          /* number in the registry */
     atomic_int input_count; /* 0 once the history was dropped; a result of a call gets an input when that is recorded */
     int32_t dropped;        /* inputs that are released when no walk is under way that may see them */
-    uint64_t sequence;      /* order of recording; inputs have smaller ones */
+    uint32_t recorder;      /* the number of the thread that recorded it */
+    uint64_t sequence;      /* inputs have smaller ones; of one recorder the order of recording (sequence.h) */
     /* What a gradient may pass through to this node, also where history was forgotten since: the smallest sequence, and a bit for each
      * shared variable (its number modulo 64). */
     uint64_t oldest, variables;
@@ -226,11 +228,12 @@ bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shap
                         bti_buffer *buffer, const bti_layout *layout);
 /* Adds a reference unless the count is 0 already. */
 bool bti_node_try_retain(bti_node *node);
-/* Reserves `count` sequence numbers for nodes that are made later; returns the number before the first. */
-uint64_t bti_node_sequence_take(uint64_t count);
-
-/* The sequence of the newest node. */
-uint64_t bti_node_sequence(void);
+/* The greatest sequence of these; 0: there are none. */
+uint64_t bti_nodes_newest(bti_node *const *nodes, int count);
+/* Whether the thread that got this from bti_sequence_last has recorded the node since then. */
+static inline bool bti_node_is_since(const bti_node *node, bti_recorded since) {
+    return node->recorder == since.recorder && node->sequence > since.sequence;
+}
 
 /* What two nodes share that stand for the same thing: device, placement, place in the source, the host's function. `to` is new. */
 void bti_copy_marks(bti_node *to, const bti_node *from);

@@ -4,11 +4,12 @@
 #include "array/record.h"
 #include "base/alloc.h"
 #include "ir/op_rules.h"
+#include "ir/sequence.h"
 #include "ops/primitive.h"
 
 bt_status bti_body_begin(bti_body *body, const char *called, int input_count, int output_count) {
     *body = (bti_body){
-        .called = called, .input_count = input_count, .output_count = output_count, .since = bti_node_sequence()};
+        .called = called, .input_count = input_count, .output_count = output_count, .since = bti_sequence_mark()};
     body->inputs = bti_calloc((size_t)input_count + 1, sizeof *body->inputs);
     body->outputs = bti_calloc((size_t)output_count + 1, sizeof *body->outputs);
     body->given = bti_calloc((size_t)input_count + 1, sizeof *body->given);

@@ -46,6 +46,17 @@ static bt_array *do_not_broadcast(bt_array *const *arrays, int count) {
     return poison;
 }
 
+static bool have_one_shape(bt_array *const *arrays, int count) {
+    const bti_node *first = bti_node_of(arrays[0]);
+    for (int i = 1; i < count; i++) {
+        const bti_node *other = bti_node_of(arrays[i]);
+        if (other->rank != first->rank) return false;
+        for (int axis = 0; axis < first->rank; axis++)
+            if (other->shape[axis] != first->shape[axis]) return false;
+    }
+    return true;
+}
+
 static bt_array *broadcast_shape(bt_array *const *arrays, int count, int *rank, int64_t *shape) {
     *rank = 0;
     for (int i = 0; i < count; i++)
@@ -85,12 +96,13 @@ bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt
                              const bti_attr *attr) {
     int rank;
     int64_t shape[BTI_MAX_RANK];
-    bt_array *poison = broadcast_shape(inputs, count, &rank, shape);
+    bool broadcasts = !have_one_shape(inputs, count);
+    bt_array *poison = broadcasts ? broadcast_shape(inputs, count, &rank, shape) : NULL;
     if (poison) return poison;
     for (int i = 0; i < count; i++) {
         bool as_it_is = op == BTI_OP_where && i == 0;
         if (!as_it_is && !(weak && bti_node_of(inputs[i])->weak)) inputs[i] = cast_if_other(inputs[i], in);
-        if (!bti_shape_equal(bti_rank(inputs[i]), bti_shape(inputs[i]), rank, shape))
+        if (broadcasts && !bti_shape_equal(bti_rank(inputs[i]), bti_shape(inputs[i]), rank, shape))
             inputs[i] = bti_expand(inputs[i], rank, shape);
     }
     return bti_record(op, out, weak, inputs, count, attr);

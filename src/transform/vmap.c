@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "function/call.h"
 #include "function/function.h"
+#include "ir/sequence.h"
 #include "transform/batch.h"
 #include "ops/rules.h"
 #include "transform/retrace.h"
@@ -24,10 +25,10 @@ static bt_status apply_batch_rule(bti_application *a) {
     bti_transform_rule *rule = bti_batch_rule_of((bti_op)a->node->op);
     if (!rule)
         return bti_fail(BT_UNIMPLEMENTED, "the operation %s cannot be batched", bti_op_info((bti_op)a->node->op)->name);
-    uint64_t before = bti_node_sequence();
+    bti_recorded before = bti_sequence_last();
     rule(a);
     for (int i = 0; i < a->results; i++)
-        if (a->y && bti_node_of(a->made[i])->sequence > before) name_as(a->made[i], a->node);
+        if (a->y && bti_node_is_since(bti_node_of(a->made[i]), before)) name_as(a->made[i], a->node);
     return BT_OK;
 }
 
