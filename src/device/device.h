@@ -121,6 +121,8 @@ bt_status bti_device_finish(int id);
 const bti_target_facts *bti_device_target(int id);
 /* Whether launches on it return before the work is done. */
 bool bti_device_is_async(int id);
+/* Whether several threads may launch on it at once, each launch being complete when it returns. */
+bool bti_device_runs_side_by_side(int id);
 /* Whether it tells when its work is complete, in the time of a virtual clock. */
 bool bti_device_has_clock(int id);
 /* Whether its addresses are pointers of this process. */

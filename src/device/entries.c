@@ -258,6 +258,7 @@ bool bti_device_compiles_early(int id) { return bti_registry_at(id)->driver->thi
 const bti_target_facts *bti_device_target(int id) { return bti_registry_at(id)->driver->target; }
 bool bti_device_has_clock(int id) { return bti_registry_at(id)->driver->complete_at; }
 bool bti_device_is_async(int id) { return bti_registry_at(id)->driver->async; }
+bool bti_device_runs_side_by_side(int id) { return bti_registry_at(id)->driver->side_by_side; }
 bool bti_device_has_host_memory(int id) { return bti_registry_at(id)->driver->host_memory; }
 
 bt_status bti_device_record(int id, bti_event *event) {

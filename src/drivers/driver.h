@@ -85,6 +85,8 @@ typedef struct bti_driver {
     bool simulated;   /* its devices are those of the flag `devices`, in place of real ones of their kinds */
     bool async;       /* launches return before the work is done */
     bool
+        side_by_side; /* not async, and several threads may launch at once: work that waits for nothing needs no place in an order */
+    bool
         host_memory; /* its addresses are pointers of this process: copies need no staging, the host may read in place */
 
     /* (optional) A quick check of files: can this machine have devices of these kinds (bit k: kind k)? false, with the reason:

@@ -10,15 +10,21 @@
 #include "base/flags.h"
 #include "base/lock.h"
 #include "base/recycle.h"
+#include "base/thread.h"
 #include "base/trace.h"
 #include "device/late.h"
 #include "device/table.h"
 #include "exec/queue.h"
 
-BTI_STATIC_LOCK(list_lock, live_buffers)
-static bti_buffer *live[BTI_MAX_DEVICES];
-static atomic_uint_fast64_t alive;
-uint64_t bti_buffers_alive(void) { return atomic_load(&alive); }
+typedef struct live_list {
+    _Alignas(BTI_LINE) bti_lock lock;
+    bti_buffer *first[BTI_MAX_DEVICES];
+} live_list;
+static live_list live[BTI_SHARDS] = {[0 ... BTI_SHARDS - 1] = {.lock = BTI_LOCK_INIT(live_buffers)}};
+BTI_RENEWED_LOCKS(live, live_buffers)
+
+static bti_counter alive;
+uint64_t bti_buffers_alive(void) { return (uint64_t)bti_counter_sum(&alive); }
 
 /* Waits for all work of the device; returns the number of the last one. */
 static uint64_t drain(int device) {
@@ -36,7 +42,7 @@ bti_buffer *bti_buffer_new(int device, size_t bytes, const bti_node *node) {
     bti_buffer *buffer = bti_recycled_new(sizeof *buffer);
     if (!buffer) return NULL;
     atomic_init(&buffer->refs, 1);
-    atomic_fetch_add_explicit(&alive, 1, memory_order_relaxed);
+    bti_counter_add(&alive, 1);
     buffer->device = device;
     buffer->bytes = bytes;
     buffer->place = node->place;
@@ -54,23 +60,26 @@ bti_buffer *bti_buffer_retain(bti_buffer *buffer) {
 void bti_buffer_list(bti_buffer *buffer) {
     if (buffer->listed) return;
     buffer->listed = true;
-    bti_lock_take(&list_lock);
-    buffer->next = live[buffer->device];
+    buffer->list = (uint8_t)bti_shard();
+    live_list *list = &live[buffer->list];
+    bti_lock_take(&list->lock);
+    buffer->next = list->first[buffer->device];
     if (buffer->next) buffer->next->previous = buffer;
-    live[buffer->device] = buffer;
-    bti_lock_give(&list_lock);
+    list->first[buffer->device] = buffer;
+    bti_lock_give(&list->lock);
     bti_device_count_arrays(buffer->device, 1);
 }
 
 static void unlist(bti_buffer *buffer) {
-    bti_lock_take(&list_lock);
+    live_list *list = &live[buffer->list];
+    bti_lock_take(&list->lock);
     if (buffer->previous)
         buffer->previous->next = buffer->next;
     else
-        live[buffer->device] = buffer->next;
+        list->first[buffer->device] = buffer->next;
     if (buffer->next) buffer->next->previous = buffer->previous;
     buffer->previous = NULL; /* it may be listed again */
-    bti_lock_give(&list_lock);
+    bti_lock_give(&list->lock);
     buffer->listed = false;
     bti_device_count_arrays(buffer->device, -1);
 }
@@ -91,6 +100,12 @@ static void free_block(bti_buffer *buffer, uint64_t busy_until) {
     buffer->block = NULL;
 }
 
+/* When what runs on the queue is done with it. On devices where work runs beside the queue much of the memory was never used there. */
+static uint64_t last_use(const bti_buffer *buffer) {
+    bool beside = bti_device_runs_side_by_side(buffer->device);
+    return beside ? buffer->used_until : bti_run_queue_submitted(buffer->device);
+}
+
 void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until) {
     if (!buffer->block) return;
     free_block(buffer, busy_until);
@@ -102,7 +117,7 @@ static void destroy(bti_buffer *buffer) {
         atomic_fetch_sub_explicit(&pending[buffer->device], (int64_t)buffer->bytes, memory_order_relaxed);
     if (buffer->loan.end) buffer->loan.end(buffer->loan.lender);
     bti_error_release(atomic_load(&buffer->error));
-    atomic_fetch_sub_explicit(&alive, 1, memory_order_relaxed);
+    bti_counter_add(&alive, -1);
     bti_recycled_free(buffer, sizeof *buffer);
 }
 
@@ -117,15 +132,14 @@ void bti_buffer_leave_to_run(bti_buffer *buffer) {
     if (before >= BY_COPY)
         note_pending(buffer);
     else
-        bti_buffer_give_back(buffer, bti_run_queue_submitted(buffer->device));
+        bti_buffer_give_back(buffer, last_use(buffer));
 }
 
 void bti_buffer_hold(bti_buffer *buffer) { atomic_fetch_add_explicit(&buffer->refs, BY_COPY, memory_order_relaxed); }
 
 void bti_buffer_let_go(bti_buffer *buffer) {
     uint64_t before = atomic_fetch_sub_explicit(&buffer->refs, BY_COPY, memory_order_acq_rel);
-    if (before < 2 * BY_COPY && !(uint32_t)before && buffer->block)
-        free_block(buffer, bti_run_queue_submitted(buffer->device));
+    if (before < 2 * BY_COPY && !(uint32_t)before && buffer->block) free_block(buffer, last_use(buffer));
 }
 
 bool bti_buffer_is_held(const bti_buffer *buffer) { return buffer && atomic_load(&buffer->refs) >= BY_COPY; }
@@ -139,7 +153,7 @@ void bti_buffer_release(bti_buffer *buffer) {
         return; /* a child: the memory is its parent's, and a lock may be held by no one */
     if (atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1) {
         if (buffer->listed) unlist(buffer);
-        if (buffer->block) free_block(buffer, bti_run_queue_submitted(buffer->device));
+        if (buffer->block) free_block(buffer, last_use(buffer));
         destroy(buffer);
         return;
     }
@@ -166,12 +180,12 @@ bt_status bti_buffer_map(bti_buffer *buffer) {
     return BT_OK;
 }
 
-bool bti_buffer_take(bti_buffer *buffer, uint32_t holders) {
+bool bti_buffer_take(bti_buffer *buffer, uint32_t holders, bool beside_runs) {
     if (!buffer->block) return false;
     buffer->taken_by = bti_call_place();
     atomic_store(&buffer->taken, true);
     uint64_t refs = atomic_load(&buffer->refs);
-    bool alone = (uint32_t)refs == holders && refs < BY_COPY && !atomic_load(&buffer->mapped);
+    bool alone = (uint32_t)refs == holders && refs < (beside_runs ? BY_RUN : BY_COPY) && !atomic_load(&buffer->mapped);
     if (alone && buffer->listed) unlist(buffer);
     if (!alone) atomic_store(&buffer->taken, false);
     return alone;
@@ -318,20 +332,25 @@ typedef struct entry {
     int64_t shape[BTI_MAX_RANK];
 } entry;
 
+static int add_largest(const bti_buffer *b, entry *top, int count) {
+    int at = count < REPORTED ? count++ : REPORTED;
+    while (at > 0 && top[at - 1].bytes < b->bytes) {
+        if (at < REPORTED) top[at] = top[at - 1];
+        at--;
+    }
+    if (at == REPORTED) return count;
+    top[at] = (entry){b->bytes, b->place, b->dtype, b->rank, {0}};
+    memcpy(top[at].shape, b->shape, sizeof b->shape);
+    return count;
+}
+
 static int largest_live(int device, entry *top) {
     int count = 0;
-    bti_lock_take(&list_lock);
-    for (const bti_buffer *b = live[device]; b; b = b->next) {
-        int at = count < REPORTED ? count++ : REPORTED;
-        while (at > 0 && top[at - 1].bytes < b->bytes) {
-            if (at < REPORTED) top[at] = top[at - 1];
-            at--;
-        }
-        if (at == REPORTED) continue;
-        top[at] = (entry){b->bytes, b->place, b->dtype, b->rank, {0}};
-        memcpy(top[at].shape, b->shape, sizeof b->shape);
+    for (int i = 0; i < BTI_SHARDS; i++) {
+        bti_lock_take(&live[i].lock);
+        for (const bti_buffer *b = live[i].first[device]; b; b = b->next) count = add_largest(b, top, count);
+        bti_lock_give(&live[i].lock);
     }
-    bti_lock_give(&list_lock);
     return count;
 }
 

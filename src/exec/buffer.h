@@ -16,9 +16,10 @@ void bti_buffer_release_run(bti_buffer *buffer); /* by a run that is complete */
 void bti_buffer_hold(bti_buffer *buffer);
 void bti_buffer_let_go(bti_buffer *buffer);
 bool bti_buffer_is_held(const bti_buffer *buffer); /* NULL: it is not */
-/* Its memory is given up by the call that runs now. False: somebody else than so many holders has it, or it is not the pool's. untake: the memory
+/* Its memory is given up by the call that runs now. False: somebody else than so many holders has it, or a submitted run, which is no hindrance to one that comes behind it but to
+ * one that runs beside it, or it is not the pool's. untake: the memory
  * was not used. pass: another buffer, without memory, has it from now on. */
-bool bti_buffer_take(bti_buffer *buffer, uint32_t holders);
+bool bti_buffer_take(bti_buffer *buffer, uint32_t holders, bool beside_runs);
 void bti_buffer_untake(bti_buffer *buffer);
 void bti_buffer_pass(bti_buffer *from, bti_buffer *to);
 /* Bytes of the device that only runs that are not complete use: what waiting makes idle. */

@@ -23,8 +23,10 @@ struct bti_buffer {
     bti_block *block; /* NULL once given back, for 0 bytes, or when the memory is lent */
     bti_loan loan;
     uint64_t ready;             /* number on its device's queue after which it is filled */
+    uint64_t used_until;        /* the same of the last run on that queue that uses it */
     _Atomic(bti_error *) error; /* first cause, if filling it failed */
     bool listed;                /* among the live arrays (for reports and counters) */
+    uint8_t list;               /* in which of their lists */
     bool pending;               /* only runs still use it */
     atomic_bool mapped;         /* the program reads it in place: its memory stays */
     atomic_bool taken;          /* its memory was given up to a run: who has not begun to use it cannot */
@@ -94,8 +96,8 @@ void bti_exec_begin_submitted(bti_submitted *submitted);
 /* One run of it, in steps. begin: NULL when memory is short. give: replaces the buffer of an external storage (without it: the
  * plan's own); what is in it lies `moved` bytes further than in the plan's. donate: the caller gives up what it gave, which one reference besides holds; the run uses the memory
  * as the plan's donations say, unless others hold it too. reserve: takes all memory, and does everything that can fail; on failure the run is freed and *error is the cause
- * (retained). result: the buffer of the plan's result (borrowed, until start), and how the result lies in it. start: enqueues and frees the run; returns the number of its last
- * submission. dispatch: starts that work now, on this thread if it is short. throttle: waits while too much
+ * (retained). result: the buffer of the plan's result (borrowed, until start), and how the result lies in it. start: enqueues the run, or runs it, if it waits for nothing and its caller would wait for it; frees it; returns the number of its last
+ * submission, 0: it is complete. dispatch: starts that work now, on this thread if it is short. throttle: waits while too much
  * memory is kept by work that is submitted and not complete (flag ahead_bytes), or too many tasks are. No lock
  * is needed; call dispatch and throttle without one, since work may run in them. */
 typedef struct bti_run bti_run;

@@ -465,6 +465,7 @@ bti_run *bti_exec_begin(bti_prepared *of) {
     atomic_fetch_add_explicit(&of->refs, 1, memory_order_relaxed);
     run->prepared = of;
     run->nodes = NULL;
+    run->waited_for = run->aside = false;
     atomic_store(&run->tasks_left, (unsigned)of->tasks.count + 1);
     bti_joined_begin(run);
     return run;

@@ -238,6 +238,16 @@ static void kick(queue *q) {
 
 enum { ROOM = 256 << 10 }; /* bytes of stack that running an entry may take */
 
+bool bti_run_queue_has_room(void) { return bti_stack_left() >= ROOM; }
+
+void bti_run_queue_aside(bti_queue_entry *entry) {
+    bti_guest guest = bti_guest_begin();
+    other_errors other = begin_entry_errors();
+    entry->run(entry, true);
+    end_entry_errors(other);
+    bti_guest_end(&guest);
+}
+
 static bool has_come(const queue *q, uint64_t number, bool settled) {
     return (settled ? atomic_load(&q->completed) : issued(q)) >= number;
 }
@@ -270,7 +280,7 @@ static void wait_until(int device, uint64_t number, bool settled) {
     queue *q = &queues[device];
     if (atomic_load(&q->completed) >= number || bti_device_forked()) return; /* in a child nobody runs it */
     BTI_NO_CANCEL;
-    bool here = bti_stack_left() >= ROOM;
+    bool here = bti_run_queue_has_room();
     bti_lock_take(&q->lock);
     while (!has_come(q, number, settled)) {
         bool work = has_work(q, number, settled);

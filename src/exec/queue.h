@@ -48,6 +48,10 @@ bool bti_run_queue_point(int device, uint64_t number, bti_event *event);
 void bti_run_queue_poll(int device);
 /* Leaves what is submitted to the queue's thread. If no thread can be made, the work is run by the next thread that waits for it. */
 void bti_run_queue_kick(int device);
+/* Whether this thread has the stack that running an entry takes. */
+bool bti_run_queue_has_room(void);
+/* Runs an entry that is on no queue, on this thread. It is complete on return. */
+void bti_run_queue_aside(bti_queue_entry *entry);
 /* Ends the queue's thread, or those of all queues and the poller; everything is settled before. */
 void bti_run_queue_stop(int device);
 void bti_run_queues_stop(void);

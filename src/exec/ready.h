@@ -142,6 +142,8 @@ typedef enum bti_donated {
 struct bti_run {
     atomic_uint tasks_left;       /* and one while it is being submitted */
     uint32_t traced;              /* its number in recordings; 0: it is in none */
+    bool waited_for;              /* whoever submits it waits for it right away */
+    bool aside;                   /* it takes no place on a queue: its submitter runs it */
     bti_prepared *prepared;       /* retained while it runs */
     bti_run *next;                /* idle */
     bti_node *const *nodes;       /* while it is being submitted: what stand-ins stand for; NULL: the plan names none */

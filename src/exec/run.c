@@ -45,6 +45,10 @@ static void describe_result(bti_buffer *buffer, const bti_run *run, const bti_st
     memcpy(buffer->shape, type.shape, sizeof buffer->shape);
 }
 
+static bool is_idle(const bti_buffer *buffer) {
+    return !buffer->block || bti_run_queue_completed(buffer->device) >= buffer->block->busy_until;
+}
+
 static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
     const bti_storage *storage = &run->prepared->plan.storages.items[s];
     bti_buffer *buffer = bti_buffer_new(storage->device, (size_t)storage->bytes, node_of(run, storage));
@@ -52,11 +56,12 @@ static bt_status reserve_buffer(bti_run *run, size_t s, bti_error **error) {
     describe_result(buffer, run, storage);
     run->buffers[s] = buffer;
     if (run->prepared->turns) buffer->address = run->addresses[s];
-    bt_status status = bti_buffer_reserve(buffer, false);
+    bt_status status = bti_buffer_reserve(buffer, run->aside);
     if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(run, storage, storage->bytes, error);
     if (status == BT_OK) {
         run->addresses[s] = buffer->address;
         run->idle[s] = buffer->block ? buffer->block->busy_until : 0;
+        if (run->aside) run->aside = is_idle(buffer);
     }
     return status;
 }
@@ -82,8 +87,9 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
     run->arenas[device] = arena;
     uint64_t *address = &run->addresses[plan->storages.count + device];
     if (run->prepared->turns) arena->address = *address;
-    bt_status status = bti_buffer_reserve(arena, false);
+    bt_status status = bti_buffer_reserve(arena, run->aside);
     *address = arena->address;
+    if (status == BT_OK && run->aside) run->aside = is_idle(arena);
     if (status == BT_RESOURCE_EXHAUSTED) return out_of_memory(run, largest, plan->arenas.items[device], error);
     return status;
 }
@@ -119,7 +125,7 @@ static void take_donated(bti_run *run) {
         bool passes =
             storage && storage->bytes == (int64_t)from->bytes; /* one given to a call may be a part of its buffer */
         if (passes && !(to = bti_buffer_new(storage->device, (size_t)storage->bytes, node_of(run, storage)))) continue;
-        if (!bti_buffer_take(from, HOLDERS_GIVEN)) {
+        if (!bti_buffer_take(from, HOLDERS_GIVEN, run->aside)) {
             bti_buffer_release(to);
             continue;
         }
@@ -143,20 +149,35 @@ static bt_status check_given(const bti_run *run, size_t s) {
     return BT_OK;
 }
 
-static bt_status bind_all_given(bti_run *run) {
+static void bind_all_given(bti_run *run) {
     const bti_plan *plan = &run->prepared->plan;
-    for (size_t s = 0; s < plan->storages.count; s++) {
-        if (!plan->storages.items[s].given || plan->storages.items[s].last_step < 0) continue;
-        bind_given(run, s);
-        BTI_TRY(check_given(run, s));
-    }
+    for (size_t s = 0; s < plan->storages.count; s++)
+        if (plan->storages.items[s].given && plan->storages.items[s].last_step >= 0) bind_given(run, s);
+}
+
+static bt_status check_all_given(const bti_run *run) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t s = 0; s < plan->storages.count; s++)
+        if (plan->storages.items[s].given && plan->storages.items[s].last_step >= 0) BTI_TRY(check_given(run, s));
     return BT_OK;
+}
+
+/* Whether nothing that the run reads is still to be computed, and whoever submits it would wait for it, or for a thread that begins. */
+static bool can_run_aside(const bti_run *run) {
+    const bti_prepared *of = run->prepared;
+    if (of->only_device < 0 || !bti_device_runs_side_by_side(of->only_device)) return false;
+    if (!(of->brief || run->waited_for) || !bti_run_queue_has_room()) return false;
+    for (size_t s = 0; s < of->plan.storages.count; s++)
+        if (run->buffers[s] && !bti_buffer_done(run->buffers[s])) return false;
+    return true;
 }
 
 static bt_status reserve_all(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->prepared->plan;
+    bind_all_given(run);
+    run->aside = can_run_aside(run);
     take_donated(run);
-    BTI_TRY(bind_all_given(run));
+    BTI_TRY(check_all_given(run));
     uint64_t turn = run->prepared->turns ? bti_turns_find(run) : 0;
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
     for (size_t s = 0; s < plan->storages.count; s++) {
@@ -244,9 +265,24 @@ static void number_tasks(bti_run *run, uint64_t *base, uint64_t *numbers) {
     bti_sends_begin(run, base);
     for (size_t s = 0; s < of->plan.storages.count; s++) {
         bti_buffer *buffer = run->buffers[s];
-        if (buffer && !of->plan.storages.items[s].given && of->plan.storages.items[s].first_step >= 0)
+        if (!buffer) continue;
+        if (buffer->device < of->devices) buffer->used_until = numbers[buffer->device];
+        if (!of->plan.storages.items[s].given && of->plan.storages.items[s].first_step >= 0)
             buffer->ready = base[buffer->device] + of->ready[s];
     }
+}
+
+/* Its memory is nobody else's until it is over. */
+static void run_aside(bti_run *run) {
+    const bti_prepared *of = run->prepared;
+    static const uint64_t idle[BTI_MAX_DEVICES];
+    for (size_t t = 0; t < of->tasks.count; t++) {
+        run->tasks[t].entry = (bti_queue_entry){.run = bti_run_task_run};
+        bti_run_queue_aside(&run->tasks[t].entry);
+    }
+    give_back_temporaries(run, idle);
+    bti_run_keep(run);
+    bti_run_done(run);
 }
 
 uint64_t bti_exec_start(bti_run *run) {
@@ -259,6 +295,11 @@ uint64_t bti_exec_start(bti_run *run) {
     run->nodes = NULL;
     uint64_t start = bti_trace_begin(), hash = start ? bti_plan_hash(&of->plan) : 0;
     uint32_t traced = run->traced = start ? bti_trace_new_run() : 0;
+    if (run->aside) {
+        bti_trace_submission(start, traced, hash);
+        run_aside(run);
+        return 0;
+    }
     bti_run_queues_lock();
     number_tasks(run, before, numbers);
     give_back_temporaries(run, numbers);
@@ -361,12 +402,13 @@ bt_status bti_exec_submit(bti_prepared *prepared, bti_node *const *nodes, bool b
     bti_run *run = bti_exec_begin(prepared);
     if (!run) return bti_no_memory();
     run->nodes = nodes;
+    run->waited_for = !behind;
     BTI_TRY(bti_exec_reserve(run, error));
     fill_results(run);
     uint64_t end = bti_exec_start(run);
     for (size_t r = 0; r < plan->results.count; r++)
         atomic_store(&bti_run_node(nodes, plan->results.items[r].node)->state, BTI_DONE);
-    *submitted = (bti_submitted){bti_prepared_retain(prepared), end, behind || prepared->only_device < 0};
+    *submitted = (bti_submitted){bti_prepared_retain(prepared), end, end && (behind || prepared->only_device < 0)};
     return BT_OK;
 }
 

@@ -203,13 +203,15 @@ static bool launch_run(bt_function *f, bti_origin *origin, const bti_ready_call 
 
 static bool run_by_plan(bt_function *f, bti_origin *origin, bt_array **outputs, bt_status *status) {
     BTI_NO_CANCEL; /* variables are marked */
-    bool updates = f->update_count > 0, done = false;
+    bool updates = f->update_count > 0, done = false, deferred;
     uint64_t end = 0;
     if (!compute_all(origin->given, f->input_count)) return false;
+    deferred = bti_errors_defer(); /* the handler may call */
     bti_updating_begin(f);
     bti_ready_call *ready = find_ready_call(f, origin, updates);
     if (ready && ready->prepared) done = launch_run(f, origin, ready, outputs, status, &end);
     bti_updating_end(f);
+    bti_errors_tell_deferred(deferred);
     if (done && end) {
         bti_exec_dispatch(ready->prepared, end);
         bti_exec_throttle();

@@ -102,6 +102,7 @@ const bti_driver bti_driver_cpu = {
     .name = "cpu",
     .target = &cpu_facts,
     .host_memory = true,
+    .side_by_side = true,
     .kinds = 1u << BT_CPU,
     .probe = cpu_probe,
     .open = cpu_open,
