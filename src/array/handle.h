@@ -93,15 +93,16 @@ typedef struct bti_public {
     bti_recorded since;    /* nodes recorded since are this call's */
     bti_modes modes;       /* the caller's, of the outermost */
 } bti_public;
-bti_public bti_public_begin(const char *name);
+void bti_public_begin(bti_public *guard, const char *name);
 void bti_public_end(bti_public *guard);
 bt_array *bti_public_result(bti_public *guard, bt_array *result);
 int bti_public_nesting(void);    /* of the running operation: 1 in the outermost */
 uint64_t bti_public_calls(void); /* outermost ones that this thread began */
 /* Keeps one of several results past the end of the call; returns it. */
 bt_array *bti_public_keep(bti_public *guard, bt_array *result);
-#define BTI_PUBLIC(name) \
-    bti_public bti_public_ __attribute__((cleanup(bti_public_end), unused)) = bti_public_begin(name)
+#define BTI_PUBLIC(name)                                                     \
+    bti_public bti_public_ __attribute__((cleanup(bti_public_end), unused)); \
+    bti_public_begin(&bti_public_, name)
 /* The same for a call that waits: where the user calls it, a cancellation that the thread was asked for happens, as nothing is held yet. */
 #define BTI_PUBLIC_WAITING(name) \
     BTI_PUBLIC(name);            \

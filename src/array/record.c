@@ -190,7 +190,7 @@ bt_array *bti_public_result(bti_public *guard, bt_array *result) {
     bti_public_keep(guard, result);
     bool outermost = guard->nesting == 0,
          of_gradient = guard->nesting && guard->nesting == bti_forced_now()->gradient_in;
-    if ((outermost || of_gradient) && result && bti_node_is_since(result->node, guard->since)) {
+    if ((outermost || of_gradient) && result && bti_node_is_since(result->node, &guard->since)) {
         atomic_store_explicit(&result->node->in_gradient, of_gradient, memory_order_relaxed);
         atomic_store_explicit(&result->node->logged, guard->name, memory_order_release);
     }

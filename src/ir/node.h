@@ -231,8 +231,8 @@ bool bti_node_try_retain(bti_node *node);
 /* The greatest sequence of these; 0: there are none. */
 uint64_t bti_nodes_newest(bti_node *const *nodes, int count);
 /* Whether the thread that got this from bti_sequence_last has recorded the node since then. */
-static inline bool bti_node_is_since(const bti_node *node, bti_recorded since) {
-    return node->recorder == since.recorder && node->sequence > since.sequence;
+static inline bool bti_node_is_since(const bti_node *node, const bti_recorded *since) {
+    return node->recorder == since->recorder && node->sequence > since->sequence;
 }
 
 /* What two nodes share that stand for the same thing: device, placement, place in the source, the host's function. `to` is new. */

@@ -29,7 +29,11 @@ bti_recorded bti_sequence_take(uint64_t count, uint64_t least) {
     return first;
 }
 
-bti_recorded bti_sequence_last(void) { return own_numbers.last; }
+void bti_sequence_last(bti_recorded *last) {
+    const numbers *own = BTI_THREAD_OWN(own_numbers);
+    last->sequence = own->last.sequence;
+    last->recorder = own->last.recorder;
+}
 
 uint64_t bti_sequence_mark(void) {
     numbers *own = BTI_THREAD_OWN(own_numbers);

@@ -13,7 +13,7 @@ typedef struct bti_recorded {
 /* `count` numbers in a row (at least 1), greater than `least` and than all that this thread had; returns the first. */
 bti_recorded bti_sequence_take(uint64_t count, uint64_t least);
 /* The last that this thread had. */
-bti_recorded bti_sequence_last(void);
+void bti_sequence_last(bti_recorded *last);
 /* No number that any thread has had is greater, and all that this thread gets from now on are. */
 uint64_t bti_sequence_mark(void);
 

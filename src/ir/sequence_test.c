@@ -60,12 +60,13 @@ static bti_node *leaf_of_another_thread(void) {
 static void users_are_greater(void **state) {
     (void)state;
     bti_node *own = make_leaf(NULL), *other = leaf_of_another_thread();
-    bti_recorded before = bti_sequence_last();
+    bti_recorded before;
+    bti_sequence_last(&before);
     bti_node *user = bti_node_new(BTI_OP_add, BT_F32, 0, NULL, 2, (bti_node *[]){own, other}, NULL);
     assert_true(user->sequence > own->sequence && user->sequence > other->sequence);
-    assert_true(bti_node_is_since(user, before));
-    assert_false(bti_node_is_since(own, before));
-    assert_false(bti_node_is_since(other, before)); /* whatever its number */
+    assert_true(bti_node_is_since(user, &before));
+    assert_false(bti_node_is_since(own, &before));
+    assert_false(bti_node_is_since(other, &before)); /* whatever its number */
     bti_node_release(user);
     bti_node_release(other);
     bti_node_release(own);

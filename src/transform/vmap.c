@@ -25,10 +25,11 @@ static bt_status apply_batch_rule(bti_application *a) {
     bti_transform_rule *rule = bti_batch_rule_of((bti_op)a->node->op);
     if (!rule)
         return bti_fail(BT_UNIMPLEMENTED, "the operation %s cannot be batched", bti_op_info((bti_op)a->node->op)->name);
-    bti_recorded before = bti_sequence_last();
+    bti_recorded before;
+    bti_sequence_last(&before);
     rule(a);
     for (int i = 0; i < a->results; i++)
-        if (a->y && bti_node_is_since(bti_node_of(a->made[i]), before)) name_as(a->made[i], a->node);
+        if (a->y && bti_node_is_since(bti_node_of(a->made[i]), &before)) name_as(a->made[i], a->node);
     return BT_OK;
 }
 
