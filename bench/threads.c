@@ -1,4 +1,4 @@
-/* What threads get done side by side: threads KIND COUNT [SECONDS]. Rounds of one thread and of COUNT threads alternate, so that what else the
+/* What threads get done side by side: threads KIND COUNT [SECONDS]. Rounds, of a second each, of one thread and of COUNT threads alternate, so that what else the
  * machine does meets both. Writes a line of JSON: steps per second of one thread and of all, medians over the rounds, and how many times one
  * all did, the median, lower and upper quartile over the pairs. Kinds: small (40 operations of 16 elements recorded and one result
  * read), product (96x96, read), call (a function of 8 operations, read), step (a function that sets a variable of the thread's own). */
@@ -162,7 +162,7 @@ static int by_value(const void *a, const void *b) {
 
 int main(int argc, char **argv) {
     int count = argc > 2 ? atoi(argv[2]) : 0;
-    double seconds = argc > 3 ? atof(argv[3]) : 0.2;
+    double seconds = argc > 3 ? atof(argv[3]) : 1;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         if (argc > 1 && !strcmp(argv[1], kinds[k].name)) chosen = &kinds[k];
     if (!chosen || count < 1 || count > MOST_THREADS || seconds <= 0) {

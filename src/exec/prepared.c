@@ -271,7 +271,7 @@ static bool plan_tasks(bti_prepared *of) {
     return bti_tasks_join_all(of, numbers);
 }
 
-#define BRIEF 200000.0 /* points times instructions: some tens of microseconds */
+#define BRIEF 400000.0 /* points times instructions: some tens of microseconds */
 
 static double kernel_points(const bti_plan *plan, const bti_step *step) {
     double all = 0;
