@@ -15,6 +15,23 @@ static bti_operand scalar_at(uint64_t *memory, bt_dtype dtype) {
     return (bti_operand){.address = (uint64_t)(uintptr_t)memory, .dtype = dtype};
 }
 
+/* What is computed. */
+typedef struct shaped {
+    bti_planner *planner;
+    const bti_node *node;
+    int device;
+    bt_dtype dtype;
+    int rank;
+    const int64_t *shape;
+} shaped;
+
+/* All its elements are this number. */
+static int32_t add_constant(const shaped *s, uint64_t bits) {
+    int32_t value = bti_add_const(s->planner, s->node, s->device, s->dtype, bits);
+    bti_layout still = {0};
+    return s->rank == 0 || s->planner->failed ? value : bti_add_view(s->planner, value, s->rank, s->shape, &still);
+}
+
 /* --- of constants alone --------------------------------------------------------------------------------------------- */
 
 #define MOST_INPUTS 3
@@ -38,8 +55,15 @@ static bool folds(bti_op op, int input_count) {
     return info->class == BTI_ELEMENTWISE && info->tolerance == 0 && input_count <= MOST_INPUTS && op != BTI_OP_bitcast;
 }
 
-static bool fold(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype,
-                 const int32_t *inputs, int input_count, int32_t *simple) {
+/* Of more elements the result is an array as any other, with memory of its own. */
+static bool has_one_element(const shaped *s) {
+    for (int i = 0; i < s->rank; i++)
+        if (s->shape[i] != 1) return false;
+    return true;
+}
+
+static bool fold(const shaped *s, bti_op op, const int32_t *inputs, int input_count, int32_t *simple) {
+    bti_planner *planner = s->planner;
     uint64_t bits, memory[MOST_INPUTS] = {0}, result = 0;
     bti_operand operands[MOST_INPUTS];
     for (int i = 0; i < input_count; i++) {
@@ -47,9 +71,9 @@ static bool fold(bti_planner *planner, const bti_node *node, bti_op op, int devi
         operands[i] = scalar_at(&memory[i], bti_plan_value(planner, inputs[i])->dtype);
         if (!run(BTI_OP_const, NULL, 0, operands[i], bits)) return false;
     }
-    bti_operand output = scalar_at(&result, dtype);
+    bti_operand output = scalar_at(&result, s->dtype);
     if (!run(op, operands, input_count, output, 0) || !widen(output, &bits)) return false;
-    *simple = bti_add_const(planner, node, device, dtype, bits);
+    *simple = add_constant(s, bits);
     return true;
 }
 
@@ -75,15 +99,6 @@ static int unchanged(bti_planner *planner, bti_op op, const int32_t *inputs) {
 
 /* --- reductions of one element, and of none ------------------------------------------------------------------------------------------ */
 
-typedef struct shaped {
-    bti_planner *planner;
-    const bti_node *node;
-    int device;
-    bt_dtype dtype;
-    int rank;
-    const int64_t *shape;
-} shaped;
-
 /* Of a reduction: what it is of no elements. */
 static uint64_t start_of(bti_op op, bt_dtype dtype) {
     bool real = bti_dtype_is_float(dtype), least = op == BTI_OP_max;
@@ -105,9 +120,7 @@ static bool trivial_fold(const shaped *s, bti_op op, int32_t input, int32_t *sim
     }
     if (!folds_points && !empty) *simple = input; /* axes of one element */
     if (!empty) return !folds_points;
-    int32_t value = bti_add_const(s->planner, s->node, s->device, s->dtype, start_of(op, s->dtype));
-    bti_layout still = {0};
-    *simple = s->planner->failed ? 0 : bti_add_view(s->planner, value, s->rank, s->shape, &still);
+    *simple = add_constant(s, start_of(op, s->dtype));
     return true;
 }
 
@@ -134,8 +147,7 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
         *simple = inputs[same];
         return true;
     }
-    if (input_count && rank == 0 && folds(op, input_count) &&
-        fold(planner, node, op, device, dtype, inputs, input_count, simple))
+    if (input_count && has_one_element(&s) && folds(op, input_count) && fold(&s, op, inputs, input_count, simple))
         return true;
     return bti_op_info(op)->class == BTI_REDUCE && trivial_fold(&s, op, inputs[0], simple);
 }
