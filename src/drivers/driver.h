@@ -25,6 +25,7 @@
 #include "base/str.h"
 #include "ir/target.h"
 #include "launch/program.h"
+#include "launch/series.h"
 
 /* "GPU". */
 static inline const char *bti_kind_name(bt_kind kind) {
@@ -156,6 +157,10 @@ typedef struct bti_driver {
     /* (optional) launch_kernel for several boxes that do not wait for each other, and of which no two write the same bytes; they get the bits that they get
      * alone. For devices whose facts say that a launch takes several boxes; needed there if launches may lack texts: all boxes run, or none. */
     bt_status (*launch_boxes)(void *device, void *program, const bti_box *boxes, int count);
+
+    /* (optional) Runs steps of a series, each launch as launch_kernel does and to the same bits; they are complete when it returns. It cannot fail: steps that might, that lack a text, or that
+     * take several cores are left to launch_kernel, so that fewer than `most` run, or none. For devices that are not `async` and whose addresses are pointers. */
+    void (*launch_series)(void *device, bti_series *series);
 
     /* (optional) A matrix product whose output has no address, and the map that reads it, over the box: operand `made` of the program's source is the
      * product, dense, and has no address either; the last two axes of the nest are the product's rows and columns. No output is an input. The bits are

@@ -1,0 +1,106 @@
+#include "exec/series.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "exec/boxes.h"
+
+enum {
+    FIRST = 2,   /* steps that are launched one by one before: a shorter loop is as fast that way */
+    LEAST = 3,   /* steps of a series */
+    MOST = 1024, /* steps after which it is looked again whether a trace is recorded, or a flag was set */
+    AGAIN = 64   /* steps until the next attempt, if the device ran none */
+};
+
+/* --- making a series -------------------------------------------------------------------------------------------------- */
+
+/* How many launches the region's plan makes; more than BTI_SERIES_LAUNCHES: too many, or not all of them are of fused kernels. */
+static int launches_of(const bti_plan *plan) {
+    int launches = 0;
+    for (size_t s = 0; s < plan->steps.count && launches <= BTI_SERIES_LAUNCHES; s++) {
+        const bti_step *step = &plan->steps.items[s];
+        bool fits = step->kind == BTI_STEP_KERNEL && step->box_count <= BTI_SERIES_LAUNCHES;
+        launches += fits ? step->box_count : BTI_SERIES_LAUNCHES + 1;
+    }
+    return launches;
+}
+
+/* NULL: a step is no series, or memory is short. */
+static bti_series *new_series(const bti_loop_steps *loop) {
+    int launches = 0, tested = -1;
+    for (int r = 0; r < loop->region_count && launches <= BTI_SERIES_LAUNCHES; r++) {
+        launches += launches_of(&loop->regions[r]->prepared->plan);
+        if (r == 0 && loop->tested) tested = launches;
+    }
+    if (launches < 1 || launches > BTI_SERIES_LAUNCHES) return NULL;
+    bti_series *series = bti_alloc(sizeof *series + (size_t)launches * sizeof *series->launches);
+    if (!series) return NULL;
+    series->launch_count = launches;
+    series->tested = tested;
+    series->test = loop->test;
+    return series;
+}
+
+/* The box is that of the step that the regions are bound for, `after` (0, 1, 2) steps from the next one of the series. */
+static void place_launch(bti_series_launch *launch, int after) {
+    const uint64_t *now = launch->box.address;
+    if (after < 2) {
+        memcpy(launch->address[after], now, (size_t)launch->operand_count * sizeof *now);
+        return;
+    }
+    launch->moves = false;
+    for (int o = 0; o < launch->operand_count; o++) {
+        launch->move[o] = (int64_t)(now[o] - launch->address[0][o]);
+        launch->moves = launch->moves || launch->move[o];
+    }
+}
+
+static void place_region(const bti_run *region, bti_series_launch **launch, int after) {
+    const bti_prepared *prepared = region->prepared;
+    for (size_t s = 0; s < prepared->plan.steps.count; s++) {
+        const bti_step *step = &prepared->plan.steps.items[s];
+        for (int b = 0; b < step->box_count; b++, ++*launch) {
+            (*launch)->program = prepared->steps[s].program->state;
+            (*launch)->operand_count = bti_kernel_operands(prepared->plan.kernels.items[step->kernel]);
+            bti_run_box(&prepared->plan, region, step, b, &(*launch)->box);
+            place_launch(*launch, after);
+        }
+    }
+}
+
+/* Where operands lie from this step on. */
+static void place_series(const bti_loop_steps *loop, int64_t step) {
+    for (int after = 0; after < 3; after++) {
+        bti_series_launch *launch = loop->series->launches;
+        loop->bind(loop->context, step + after);
+        for (int r = 0; r < loop->region_count; r++) place_region(loop->regions[r], &launch, after);
+    }
+}
+
+/* --- running it ------------------------------------------------------------------------------------------------------- */
+
+/* Whether the device is to be asked before this step. A trace has an event for each launch. */
+static bool is_due(bti_loop_steps *loop, int64_t step, int64_t most) {
+    if (loop->next == 0) loop->next = bti_device_runs_series(loop->device) ? FIRST : -1;
+    if (step != loop->next || most < LEAST) return false;
+    loop->next = step + AGAIN;
+    if (bti_trace_on()) return false;
+    if (!loop->series) loop->series = new_series(loop);
+    if (!loop->series) loop->next = -1;
+    return loop->series != NULL;
+}
+
+int64_t bti_loop_run_series(bti_loop_steps *loop, int64_t step, int64_t most, bool *ended) {
+    *ended = false;
+    if (!is_due(loop, step, most)) return 0;
+    place_series(loop, step);
+    loop->series->most = most < MOST ? most : MOST;
+    bti_device_launch_series(loop->device, loop->series);
+    int64_t run = loop->series->run;
+    if (run) loop->next = step + run + 1;
+    *ended = loop->series->ended;
+    if (loop->tested) bti_device_count_copy(loop->device, -1, (size_t)run + *ended); /* tests that were read */
+    return run;
+}
+
+void bti_loop_end(bti_loop_steps *loop) { bti_free(loop->series); }
