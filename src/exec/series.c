@@ -60,8 +60,10 @@ static void place_region(const bti_run *region, bti_series_launch **launch, int 
     for (size_t s = 0; s < prepared->plan.steps.count; s++) {
         const bti_step *step = &prepared->plan.steps.items[s];
         for (int b = 0; b < step->box_count; b++, ++*launch) {
-            (*launch)->program = prepared->steps[s].program->state;
-            (*launch)->operand_count = bti_kernel_operands(prepared->plan.kernels.items[step->kernel]);
+            const bti_program *program = prepared->steps[s].program;
+            (*launch)->program = program->state;
+            (*launch)->operand_count =
+                bti_kernel_operands(program->source.kernel); /* in halves it has more than the plan's */
             bti_run_box(&prepared->plan, region, step, b, &(*launch)->box);
             place_launch(*launch, after);
         }
