@@ -267,12 +267,16 @@ static bt_status copy_carry(const bound *b, bool from_scratch) {
     return BT_OK;
 }
 
-/* Where what is carried lies before step number `step`: in the input, then in the result, or by turns there and in the scratch memory. `last` is in
- * the result. */
-static uint64_t carry_address(const bound *b, int i, int64_t step, int64_t last) {
-    if (step == 0) return input_address(b, i);
-    return (last - step) % 2 && !is_written_over(b, i) ? b->scratch + (uint64_t)b->control->carry_offset[i]
-                                                       : output_address(b, i);
+/* Where what is carried lies before step number `step` and after it: in the input at first, then in the result, or by turns there and in the scratch memory. `last` is in the
+ * result. */
+typedef struct carry_places {
+    uint64_t before, after;
+} carry_places;
+static inline carry_places places_of(const bound *b, int i, int64_t step, int64_t last) {
+    uint64_t result = output_address(b, i),
+             other = is_written_over(b, i) ? result : b->scratch + (uint64_t)b->control->carry_offset[i];
+    bool is_odd = (last - step) & 1;
+    return (carry_places){step == 0 ? input_address(b, i) : is_odd ? other : result, is_odd ? result : other};
 }
 
 static void bind_scan_step(const void *context, int64_t t) {
@@ -282,8 +286,9 @@ static void bind_scan_step(const void *context, int64_t t) {
     int shared = c->carried + c->by_row, results = (int)body->plan->results.count;
     uint64_t row = (uint64_t)(c->reverse ? c->steps - 1 - t : t);
     for (int i = 0; i < c->carried; i++) {
-        bind_input(body, i, carry_address(b, i, t, c->steps));
-        bind_output(body, i, carry_address(b, i, t + 1, c->steps));
+        carry_places carried = places_of(b, i, t, c->steps);
+        bind_input(body, i, carried.before);
+        bind_output(body, i, carried.after);
     }
     for (int i = c->carried; i < shared; i++) bind_input(body, i, input_address(b, i) + row * row_bytes(body, i));
     for (int o = c->carried; o < results; o++)
@@ -293,8 +298,13 @@ static void bind_scan_step(const void *context, int64_t t) {
 static bt_status launch_scan(const bound *b) {
     const bti_control *c = b->control;
     const region_run *body = b->regions;
-    bti_loop_steps loop = {
-        .device = b->step->device, .region_count = 1, .regions = {body->run}, .bind = bind_scan_step, .context = b};
+    bti_loop_steps loop = {.next = BTI_SERIES_FIRST,
+                           .device = b->step->device,
+                           .region_count = 1,
+                           .regions = {body->run},
+                           .rows = c->by_row || body->plan->results.count > (size_t)c->carried,
+                           .bind = bind_scan_step,
+                           .context = b};
     bt_status status = BT_OK;
     bool ended;
     for (int i = c->carried + c->by_row; i < b->step->input_count; i++) bind_input(body, i, input_address(b, i));
@@ -323,9 +333,10 @@ enum { TEST, BODY }; /* the regions of a while */
 static void bind_while_step(const void *context, int64_t t) {
     const bound *b = context;
     for (int i = 0; i < b->control->carried; i++) {
-        bind_input(&b->regions[TEST], i, carry_address(b, i, t, 0));
-        bind_input(&b->regions[BODY], i, carry_address(b, i, t, 0));
-        bind_output(&b->regions[BODY], i, carry_address(b, i, t + 1, 0));
+        carry_places carried = places_of(b, i, t, 0);
+        bind_input(&b->regions[TEST], i, carried.before);
+        bind_input(&b->regions[BODY], i, carried.before);
+        bind_output(&b->regions[BODY], i, carried.after);
     }
 }
 
@@ -345,7 +356,8 @@ static bt_status run_while(const bound *b, bti_loop_steps *loop, int64_t *t) {
 }
 
 static bt_status launch_while(const bound *b) {
-    bti_loop_steps loop = {.device = b->step->device,
+    bti_loop_steps loop = {.next = BTI_SERIES_FIRST,
+                           .device = b->step->device,
                            .region_count = 2,
                            .regions = {b->regions[TEST].run, b->regions[BODY].run},
                            .tested = true,

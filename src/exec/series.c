@@ -6,8 +6,7 @@
 #include "exec/boxes.h"
 
 enum {
-    FIRST = 2,   /* steps that are launched one by one before: a shorter loop is as fast that way */
-    LEAST = 3,   /* steps of a series */
+    LEAST = 5,   /* steps of a scan's series: fewer are launched as fast one by one */
     MOST = 1024, /* steps after which it is looked again whether a trace is recorded, or a flag was set */
     AGAIN = 64   /* steps until the next attempt, if the device ran none */
 };
@@ -44,11 +43,11 @@ static bti_series *new_series(const bti_loop_steps *loop) {
 /* The box is that of the step that the regions are bound for, `after` (0, 1, 2) steps from the next one of the series. */
 static void place_launch(bti_series_launch *launch, int after) {
     const uint64_t *now = launch->box.address;
+    launch->moves = false;
     if (after < 2) {
         memcpy(launch->address[after], now, (size_t)launch->operand_count * sizeof *now);
         return;
     }
-    launch->moves = false;
     for (int o = 0; o < launch->operand_count; o++) {
         launch->move[o] = (int64_t)(now[o] - launch->address[0][o]);
         launch->moves = launch->moves || launch->move[o];
@@ -72,7 +71,7 @@ static void place_region(const bti_run *region, bti_series_launch **launch, int 
 
 /* Where operands lie from this step on. */
 static void place_series(const bti_loop_steps *loop, int64_t step) {
-    for (int after = 0; after < 3; after++) {
+    for (int after = 0; after < (loop->rows ? 3 : 2); after++) {
         bti_series_launch *launch = loop->series->launches;
         loop->bind(loop->context, step + after);
         for (int r = 0; r < loop->region_count; r++) place_region(loop->regions[r], &launch, after);
@@ -81,20 +80,17 @@ static void place_series(const bti_loop_steps *loop, int64_t step) {
 
 /* --- running it ------------------------------------------------------------------------------------------------------- */
 
-/* Whether the device is to be asked before this step. A trace has an event for each launch. */
-static bool is_due(bti_loop_steps *loop, int64_t step, int64_t most) {
-    if (loop->next == 0) loop->next = bti_device_runs_series(loop->device) ? FIRST : -1;
-    if (step != loop->next || most < LEAST) return false;
-    loop->next = step + AGAIN;
+/* Whether the device can be asked. A trace has an event for each launch. */
+static bool is_ready(bti_loop_steps *loop) {
     if (bti_trace_on()) return false;
-    if (!loop->series) loop->series = new_series(loop);
+    if (!loop->series && bti_device_runs_series(loop->device)) loop->series = new_series(loop);
     if (!loop->series) loop->next = -1;
     return loop->series != NULL;
 }
 
-int64_t bti_loop_run_series(bti_loop_steps *loop, int64_t step, int64_t most, bool *ended) {
-    *ended = false;
-    if (!is_due(loop, step, most)) return 0;
+int64_t bti_loop_run_series_(bti_loop_steps *loop, int64_t step, int64_t most, bool *ended) {
+    loop->next = step + AGAIN;
+    if (most < LEAST || !is_ready(loop)) return 0;
     place_series(loop, step);
     loop->series->most = most < MOST ? most : MOST;
     bti_device_launch_series(loop->device, loop->series);
@@ -104,5 +100,3 @@ int64_t bti_loop_run_series(bti_loop_steps *loop, int64_t step, int64_t most, bo
     if (loop->tested) bti_device_count_copy(loop->device, -1, (size_t)run + *ended); /* tests that were read */
     return run;
 }
-
-void bti_loop_end(bti_loop_steps *loop) { bti_free(loop->series); }
