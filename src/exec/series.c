@@ -13,28 +13,27 @@ enum {
 
 /* --- making a series -------------------------------------------------------------------------------------------------- */
 
-/* How many launches the region's plan makes; more than BTI_SERIES_LAUNCHES: too many, or not all of them are of fused kernels. */
-static int launches_of(const bti_plan *plan) {
-    int launches = 0;
-    for (size_t s = 0; s < plan->steps.count && launches <= BTI_SERIES_LAUNCHES; s++) {
-        const bti_step *step = &plan->steps.items[s];
-        bool fits = step->kind == BTI_STEP_KERNEL && step->box_count <= BTI_SERIES_LAUNCHES;
-        launches += fits ? step->box_count : BTI_SERIES_LAUNCHES + 1;
-    }
-    return launches;
+/* How many launches the region's plan makes; more than BTI_SERIES_LAUNCHES: too many, or not all of them are of fused kernels. Where a launch takes several boxes it costs more than a call: devices
+ * that run series have no such steps. */
+static size_t launches_of(const bti_plan *plan) {
+    for (size_t s = 0; s < plan->steps.count; s++)
+        if (plan->steps.items[s].kind != BTI_STEP_KERNEL || plan->steps.items[s].box_count > 1)
+            return BTI_SERIES_LAUNCHES + 1;
+    return plan->steps.count;
 }
 
 /* NULL: a step is no series, or memory is short. */
 static bti_series *new_series(const bti_loop_steps *loop) {
-    int launches = 0, tested = -1;
+    size_t launches = 0;
+    int tested = -1;
     for (int r = 0; r < loop->region_count && launches <= BTI_SERIES_LAUNCHES; r++) {
         launches += launches_of(&loop->regions[r]->prepared->plan);
-        if (r == 0 && loop->tested) tested = launches;
+        if (r == 0 && loop->tested) tested = (int)launches;
     }
     if (launches < 1 || launches > BTI_SERIES_LAUNCHES) return NULL;
-    bti_series *series = bti_alloc(sizeof *series + (size_t)launches * sizeof *series->launches);
+    bti_series *series = bti_alloc(sizeof *series + launches * sizeof *series->launches);
     if (!series) return NULL;
-    series->launch_count = launches;
+    series->launch_count = (int)launches;
     series->tested = tested;
     series->test = loop->test;
     return series;
@@ -54,19 +53,17 @@ static void place_launch(bti_series_launch *launch, int after) {
     }
 }
 
-static void place_region(const bti_run *region, bti_series_launch **launch, int after) {
+/* The launch behind those of the region. */
+static bti_series_launch *place_region(const bti_run *region, bti_series_launch *launch, int after) {
     const bti_prepared *prepared = region->prepared;
-    for (size_t s = 0; s < prepared->plan.steps.count; s++) {
-        const bti_step *step = &prepared->plan.steps.items[s];
-        for (int b = 0; b < step->box_count; b++, ++*launch) {
-            const bti_program *program = prepared->steps[s].program;
-            (*launch)->program = program->state;
-            (*launch)->operand_count =
-                bti_kernel_operands(program->source.kernel); /* in halves it has more than the plan's */
-            bti_run_box(&prepared->plan, region, step, b, &(*launch)->box);
-            place_launch(*launch, after);
-        }
+    for (size_t s = 0; s < prepared->plan.steps.count; s++, launch++) {
+        const bti_program *program = prepared->steps[s].program;
+        launch->program = program->state;
+        launch->operand_count = bti_kernel_operands(program->source.kernel); /* in halves it has more than the plan's */
+        bti_run_box(&prepared->plan, region, &prepared->plan.steps.items[s], 0, &launch->box);
+        place_launch(launch, after);
     }
+    return launch;
 }
 
 /* Where operands lie from this step on. */
@@ -74,7 +71,7 @@ static void place_series(const bti_loop_steps *loop, int64_t step) {
     for (int after = 0; after < (loop->rows ? 3 : 2); after++) {
         bti_series_launch *launch = loop->series->launches;
         loop->bind(loop->context, step + after);
-        for (int r = 0; r < loop->region_count; r++) place_region(loop->regions[r], &launch, after);
+        for (int r = 0; r < loop->region_count; r++) launch = place_region(loop->regions[r], launch, after);
     }
 }
 

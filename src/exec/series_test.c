@@ -139,7 +139,7 @@ static const body bodies[] = {{"both_scaled", both_scaled, RUNS},
 
 /* --- loops -------------------------------------------------------------------------------------------------------------- */
 
-typedef enum way { SCAN, SCAN_REVERSE, WHILE, WHILE_MOST, WAYS } way;
+typedef enum way { SCAN, SCAN_REVERSE, SCAN_READS, SCAN_WRITES, SCAN_CARRIES, WHILE, WHILE_MOST, WAYS } way;
 
 typedef struct loop {
     const body *body;
@@ -147,16 +147,20 @@ typedef struct loop {
     int steps;
 } loop;
 
-static void scan_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
-    const loop *l = data;
-    l->body->change(carry, x[0]);
-    carry[2] = bt_add(carry[2], bt_i32(1));
-    y[0] = bt_sub(carry[1], x[0]);
-}
+static bool reads_rows(way w) { return w <= SCAN_READS; }
+static bool writes_rows(way w) { return w <= SCAN_REVERSE || w == SCAN_WRITES; }
+
 static void while_step(bt_array **carry, void *data) {
     const loop *l = data;
     l->body->change(carry, bt_mul(carry[1], bt_num(0.25)));
     carry[2] = bt_add(carry[2], bt_i32(1));
+}
+static void scan_step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    const loop *l = data;
+    bt_array *row = reads_rows(l->way) ? x[0] : bt_mul(carry[1], bt_num(0.25));
+    l->body->change(carry, row);
+    carry[2] = bt_add(carry[2], bt_i32(1));
+    if (writes_rows(l->way)) y[0] = bt_sub(carry[1], row);
 }
 static bt_array *is_below(bt_array *const *carry, void *data) {
     const loop *l = data; /* with a bound of steps, the test never ends it */
@@ -182,8 +186,8 @@ static bt_status record(const loop *l, bt_array **carry, bt_array **rows) {
     default: break;
     }
     xs = bt_sub(bt_uniform(bt_key(3), BT_F32, l->steps, ROWS, COLUMNS), bt_num(0.5));
-    return (l->way == SCAN ? bt_scan : bt_scan_reverse)(scan_step, (void *)l, l->steps, carry, CARRIED, &xs, 1, rows,
-                                                        1);
+    return (l->way == SCAN_REVERSE ? bt_scan_reverse : bt_scan)(scan_step, (void *)l, l->steps, carry, CARRIED, &xs,
+                                                                reads_rows(l->way), rows, writes_rows(l->way));
 }
 
 static bt_status run(const loop *l, results *r) {
