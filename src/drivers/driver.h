@@ -9,12 +9,12 @@
  * Texts of kernels come from exec/texts.c: a driver asks for one, and nobody is called back.
  * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c. A product and the
  * kernel that reads it, where devices take both at once, through `launch_product`: sim/sim.c; launch/gpu_product.c. A kernel of the program's
- * through `launch_custom`: launch/gpu_custom.c.
+ * through `launch_custom`: launch/gpu_custom.c. Steps of a loop, where many of them are one call, through `launch_series`: exec/series.c, cpu/series.c.
  *
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
  * a size of 0, and replaces optional entries that are NULL. Unless an entry says otherwise:
- * - Any thread may call it. Several threads may be inside for different devices. For one device, launch, launch_kernel, copy,
- *   fill, record, follow, mark and graph_* are called by one thread at a time, in the order of the device's queue.
+ * - Any thread may call it. Several threads may be inside for different devices. For one device, launch, launch_kernel, launch_series,
+ *   copy, fill, record, follow, mark and graph_* are called by one thread at a time, in the order of the device's queue.
  * - The result is a bt_status; the detail of a failure is in the thread's error record (bti_fail). */
 #ifndef BTI_DRIVERS_DRIVER_H
 #define BTI_DRIVERS_DRIVER_H
