@@ -154,6 +154,9 @@ static inline bt_status bti_program_launch(const bti_program *program, const bti
 static inline bt_status bti_program_launch_kernel(const bti_program *program, const bti_box *box) {
     return program->driver->launch_kernel(program->device, program->state, box);
 }
+/* launch_series of drivers/driver.h; whether the device has it. */
+bool bti_device_runs_series(int id);
+void bti_device_launch_series(int id, bti_series *series);
 /* Of a product with its epilogue: launch_product of drivers/driver.h. */
 static inline bt_status bti_program_launch_product(const bti_program *program, const bti_work *product,
                                                    const bti_box *box) {

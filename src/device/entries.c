@@ -261,6 +261,12 @@ bool bti_device_is_async(int id) { return bti_registry_at(id)->driver->async; }
 bool bti_device_runs_side_by_side(int id) { return bti_registry_at(id)->driver->side_by_side; }
 bool bti_device_has_host_memory(int id) { return bti_registry_at(id)->driver->host_memory; }
 
+bool bti_device_runs_series(int id) { return bti_registry_at(id)->driver->launch_series != NULL; }
+
+void bti_device_launch_series(int id, bti_series *series) {
+    bti_registry_at(id)->driver->launch_series(bti_registry_at(id)->state, series);
+}
+
 bt_status bti_device_record(int id, bti_event *event) {
     BTI_TRY(bti_device_open(id));
     return bti_registry_at(id)->driver->record(bti_registry_at(id)->state, event);

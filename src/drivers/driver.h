@@ -9,12 +9,12 @@
  * Texts of kernels come from exec/texts.c: a driver asks for one, and nobody is called back.
  * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c. A product and the
  * kernel that reads it, where devices take both at once, through `launch_product`: sim/sim.c; launch/gpu_product.c. A kernel of the program's
- * through `launch_custom`: launch/gpu_custom.c.
+ * through `launch_custom`: launch/gpu_custom.c. Steps of a loop, where many of them are one call, through `launch_series`: exec/series.c, cpu/series.c.
  *
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
  * a size of 0, and replaces optional entries that are NULL. Unless an entry says otherwise:
- * - Any thread may call it. Several threads may be inside for different devices. For one device, launch, launch_kernel, copy,
- *   fill, record, follow, mark and graph_* are called by one thread at a time, in the order of the device's queue.
+ * - Any thread may call it. Several threads may be inside for different devices. For one device, launch, launch_kernel, launch_series,
+ *   copy, fill, record, follow, mark and graph_* are called by one thread at a time, in the order of the device's queue.
  * - The result is a bt_status; the detail of a failure is in the thread's error record (bti_fail). */
 #ifndef BTI_DRIVERS_DRIVER_H
 #define BTI_DRIVERS_DRIVER_H
@@ -25,6 +25,7 @@
 #include "base/str.h"
 #include "ir/target.h"
 #include "launch/program.h"
+#include "launch/series.h"
 
 /* "GPU". */
 static inline const char *bti_kind_name(bt_kind kind) {
@@ -158,6 +159,10 @@ typedef struct bti_driver {
     /* (optional) launch_kernel for several boxes that do not wait for each other, and of which no two write the same bytes; they get the bits that they get
      * alone. For devices whose facts say that a launch takes several boxes; needed there if launches may lack texts: all boxes run, or none. */
     bt_status (*launch_boxes)(void *device, void *program, const bti_box *boxes, int count);
+
+    /* (optional) Runs steps of a series, each launch as launch_kernel does and to the same bits; they are complete when it returns. It cannot fail: steps that might, that lack a text, or that
+     * take several cores are left to launch_kernel, so that fewer than `most` run, or none. For devices that are not `async` and whose addresses are pointers. */
+    void (*launch_series)(void *device, bti_series *series);
 
     /* (optional) A matrix product whose output has no address, and the map that reads it, over the box: operand `made` of the program's source is the
      * product, dense, and has no address either; the last two axes of the nest are the product's rows and columns. No output is an input. The bits are

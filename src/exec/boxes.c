@@ -2,12 +2,6 @@
 
 #include "ir/halves.h"
 
-uint64_t bti_run_address(const bti_run *run, const bti_value *value) {
-    if (value->storage < 0) return (uint64_t)value->layout.offset;
-    uint64_t address = run ? run->addresses[value->storage] : 0;
-    return value->layout.offset ? address + (uint64_t)value->layout.offset * bt_dtype_size(value->dtype) : address;
-}
-
 void bti_run_box(const bti_plan *plan, const bti_run *run, const bti_step *step, int number, bti_box *box) {
     const bti_kernel *kernel = plan->kernels.items[step->kernel];
     int axes = bti_kernel_axes(kernel);

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "exec/buffer.h"
 #include "exec/host.h"
+#include "exec/series.h"
 #include "exec/texts.h"
 #include "ir/halves.h"
 
@@ -191,11 +192,12 @@ typedef struct region_run {
     int device;
 } region_run;
 
-/* What the step's operands are: addresses of inputs and outputs, and the scratch memory. */
+/* What the step's operands are: addresses of inputs and outputs, and the scratch memory; and the runs of its regions. */
 typedef struct bound {
     const bti_run *run;
     const bti_step *step;
     const bti_control *control;
+    const region_run *regions;
     uint64_t scratch;
 } bound;
 
@@ -265,30 +267,55 @@ static bt_status copy_carry(const bound *b, bool from_scratch) {
     return BT_OK;
 }
 
-/* Where what is carried lies before step number `step`: in the input, then in the result, or by turns there and in the scratch memory. `last` is in
- * the result. */
-static uint64_t carry_address(const bound *b, int i, int64_t step, int64_t last) {
-    if (step == 0) return input_address(b, i);
-    return (last - step) % 2 && !is_written_over(b, i) ? b->scratch + (uint64_t)b->control->carry_offset[i]
-                                                       : output_address(b, i);
+/* Where what is carried lies before step number `step` and after it: in the input at first, then in the result, or by turns there and in the scratch memory. `last` is in the
+ * result. */
+typedef struct carry_places {
+    uint64_t before, after;
+} carry_places;
+static inline carry_places places_of(const bound *b, int i, int64_t step, int64_t last) {
+    uint64_t result = output_address(b, i),
+             other = is_written_over(b, i) ? result : b->scratch + (uint64_t)b->control->carry_offset[i];
+    bool is_odd = (last - step) & 1;
+    return (carry_places){step == 0 ? input_address(b, i) : is_odd ? other : result, is_odd ? result : other};
 }
 
-static bt_status launch_scan(const bound *b, const region_run *body) {
+static void bind_scan_step(const void *context, int64_t t) {
+    const bound *b = context;
+    const region_run *body = b->regions;
     const bti_control *c = b->control;
     int shared = c->carried + c->by_row, results = (int)body->plan->results.count;
-    for (int i = shared; i < b->step->input_count; i++) bind_input(body, i, input_address(b, i));
-    for (int64_t t = 0; t < c->steps; t++) {
-        uint64_t row = (uint64_t)(c->reverse ? c->steps - 1 - t : t);
-        for (int i = 0; i < c->carried; i++) {
-            bind_input(body, i, carry_address(b, i, t, c->steps));
-            bind_output(body, i, carry_address(b, i, t + 1, c->steps));
-        }
-        for (int i = c->carried; i < shared; i++) bind_input(body, i, input_address(b, i) + row * row_bytes(body, i));
-        for (int o = c->carried; o < results; o++)
-            bind_output(body, o, output_address(b, o) + row * row_bytes(body, result_storage(body, o)));
-        BTI_TRY(launch_region(body));
+    uint64_t row = (uint64_t)(c->reverse ? c->steps - 1 - t : t);
+    for (int i = 0; i < c->carried; i++) {
+        carry_places carried = places_of(b, i, t, c->steps);
+        bind_input(body, i, carried.before);
+        bind_output(body, i, carried.after);
     }
-    return c->steps ? BT_OK : copy_carry(b, false);
+    for (int i = c->carried; i < shared; i++) bind_input(body, i, input_address(b, i) + row * row_bytes(body, i));
+    for (int o = c->carried; o < results; o++)
+        bind_output(body, o, output_address(b, o) + row * row_bytes(body, result_storage(body, o)));
+}
+
+static bt_status launch_scan(const bound *b) {
+    const bti_control *c = b->control;
+    const region_run *body = b->regions;
+    bti_loop_steps loop = {.next = BTI_SERIES_FIRST,
+                           .device = b->step->device,
+                           .region_count = 1,
+                           .regions = {body->run},
+                           .rows = c->by_row || body->plan->results.count > (size_t)c->carried,
+                           .bind = bind_scan_step,
+                           .context = b};
+    bt_status status = BT_OK;
+    bool ended;
+    for (int i = c->carried + c->by_row; i < b->step->input_count; i++) bind_input(body, i, input_address(b, i));
+    for (int64_t t = 0; t < c->steps && status == BT_OK; t++) {
+        t += bti_loop_run_series(&loop, t, c->steps - t, &ended);
+        if (t == c->steps) break;
+        bind_scan_step(b, t);
+        status = launch_region(body);
+    }
+    bti_loop_end(&loop);
+    return status == BT_OK && !c->steps ? copy_carry(b, false) : status;
 }
 
 /* A bool scalar, when the device has filled it in. */
@@ -300,28 +327,53 @@ static bt_status read_bool(const bound *b, uint64_t address, bool *value) {
     return BT_OK;
 }
 
-static bt_status launch_while(const bound *b, const region_run *test, const region_run *body) {
-    const bti_control *c = b->control;
-    uint64_t result = b->scratch + (uint64_t)c->test_offset;
-    bind_output(test, 0, result);
-    for (int i = c->carried; i < b->step->input_count; i++) {
-        bind_input(test, i, input_address(b, i));
-        bind_input(body, i, input_address(b, i));
+enum { TEST, BODY }; /* the regions of a while */
+
+/* As if an even number of steps followed. */
+static void bind_while_step(const void *context, int64_t t) {
+    const bound *b = context;
+    for (int i = 0; i < b->control->carried; i++) {
+        carry_places carried = places_of(b, i, t, 0);
+        bind_input(&b->regions[TEST], i, carried.before);
+        bind_input(&b->regions[BODY], i, carried.before);
+        bind_output(&b->regions[BODY], i, carried.after);
     }
-    for (int64_t t = 0;; t++) { /* as if an even number of steps followed */
-        bool goes_on = false;
-        for (int i = 0; i < c->carried; i++) {
-            bind_input(test, i, carry_address(b, i, t, 0));
-            bind_input(body, i, carry_address(b, i, t, 0));
-            bind_output(body, i, carry_address(b, i, t + 1, 0));
-        }
-        if (!c->steps || t < c->steps) {
-            BTI_TRY(launch_region(test));
-            BTI_TRY(read_bool(b, result, &goes_on));
-        }
-        if (!goes_on) return t % 2 == 0 && t > 0 ? BT_OK : copy_carry(b, t > 0);
-        BTI_TRY(launch_region(body));
+}
+
+/* All steps, up to the one that ends the loop: *t. */
+static bt_status run_while(const bound *b, bti_loop_steps *loop, int64_t *t) {
+    int64_t most = b->control->steps ? b->control->steps : INT64_MAX;
+    bool goes_on, ended;
+    for (*t = 0;; ++*t) {
+        *t += bti_loop_run_series(loop, *t, most - *t, &ended);
+        if (ended || *t == most) return BT_OK;
+        bind_while_step(b, *t);
+        BTI_TRY(launch_region(&b->regions[TEST]));
+        BTI_TRY(read_bool(b, loop->test, &goes_on));
+        if (!goes_on) return BT_OK;
+        BTI_TRY(launch_region(&b->regions[BODY]));
     }
+}
+
+static bt_status launch_while(const bound *b) {
+    bti_loop_steps loop = {.next = BTI_SERIES_FIRST,
+                           .device = b->step->device,
+                           .region_count = 2,
+                           .regions = {b->regions[TEST].run, b->regions[BODY].run},
+                           .tested = true,
+                           .test = b->scratch + (uint64_t)b->control->test_offset,
+                           .bind = bind_while_step,
+                           .context = b};
+    int64_t t;
+    bind_output(&b->regions[TEST], 0, loop.test);
+    for (int i = b->control->carried; i < b->step->input_count; i++) {
+        bind_input(&b->regions[TEST], i, input_address(b, i));
+        bind_input(&b->regions[BODY], i, input_address(b, i));
+    }
+    bt_status status = run_while(b, &loop, &t);
+    bti_loop_end(&loop);
+    if (status != BT_OK || (t % 2 == 0 && t > 0)) return status;
+    return copy_carry(b, t > 0);
 }
 
 static bt_status launch_way(const bound *b, const region_run *way) {
@@ -334,16 +386,16 @@ static bt_status launch_control(const bti_run *run, size_t s) {
     const bti_plan *plan = &run->prepared->plan;
     const bti_step *step = &plan->steps.items[s];
     bti_prepared *const *prepared = run->prepared->steps[s].regions;
-    bound b = {run, step, &plan->controls.items[step->control], 0};
     region_run regions[BTI_MAX_REGIONS] = {{0}};
+    bound b = {run, step, &plan->controls.items[step->control], regions, 0};
     bool truth = true;
     b.scratch = output_address(&b, step->output_count - 1);
     bt_status status = step->op == BTI_OP_cond ? read_bool(&b, input_address(&b, 0), &truth) : BT_OK;
     for (int r = 0; r < b.control->plan_count && status == BT_OK; r++)
         if (step->op != BTI_OP_cond || r == !truth) status = begin_region(&b, prepared[r], &regions[r]);
     if (status == BT_OK)
-        status = step->op == BTI_OP_scan    ? launch_scan(&b, &regions[0])
-                 : step->op == BTI_OP_while ? launch_while(&b, &regions[0], &regions[1])
+        status = step->op == BTI_OP_scan    ? launch_scan(&b)
+                 : step->op == BTI_OP_while ? launch_while(&b)
                                             : launch_way(&b, &regions[!truth]);
     for (int r = 0; r < BTI_MAX_REGIONS; r++) end_region(&regions[r]);
     return status;

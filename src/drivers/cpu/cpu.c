@@ -119,6 +119,7 @@ const bti_driver bti_driver_cpu = {
     .text_give = bti_cpu_text_give,
     .launch = bti_cpu_launch,
     .launch_kernel = bti_cpu_launch_kernel,
+    .launch_series = bti_cpu_launch_series,
     .record = cpu_record,
     .wait = cpu_wait_event,
     .query = cpu_query,

@@ -201,6 +201,17 @@ bt_status bti_cpu_launch_kernel(void *device, void *program, const bti_box *box)
     return lacks_text(loaded, v, box) ? BT_FAILED_PRECONDITION : run_kernel(loaded, v, box);
 }
 
+bool bti_cpu_settled(void *program, const bti_box *box, bti_settled *settled) {
+    fused_kernel *loaded = program;
+    int kernels = bti_flag_choice(BTI_FLAG_kernels);
+    if (bti_flag_bool(BTI_FLAG_check_kernels) || !bti_launch_is_whole(&loaded->kernel, box)) return false;
+    *settled = (bti_settled){.functions = loaded->functions, .blocks = loaded->blocks};
+    if (kernels != BTI_KERNELS_AUTO && kernels != BTI_KERNELS_COMPILED) return true;
+    int state = atomic_load_explicit(&loaded->plain.state, memory_order_acquire);
+    if (state == READY) settled->run = loaded->plain.compiled->run;
+    return state == READY || state == FAILED;
+}
+
 bool bti_cpu_lacks_text(void *program, const bti_box *box) {
     return lacks_text(program, variant_of(program, box), box);
 }

@@ -6,6 +6,7 @@
 #ifndef BTI_DRIVERS_CPU_ENGINE_H
 #define BTI_DRIVERS_CPU_ENGINE_H
 
+#include "drivers/cpu/blocks.h"
 #include "drivers/driver.h"
 
 /* What work on these cores finds: the vectors of AVX2, the first and the second cache of a core. */
@@ -31,5 +32,15 @@ bt_status bti_cpu_text_give(void *device, void *program, const bti_text_wanted *
  * is not repeated with it runs blocks), and the launch with what is there. */
 bool bti_cpu_lacks_text(void *program, const bti_box *box);
 bt_status bti_cpu_run_kernel(void *program, const bti_box *box);
+
+/* Steps of loops (series.c): what is compiled, or is not going to be, runs on the calling thread. */
+void bti_cpu_launch_series(void *device, bti_series *series);
+/* The code that launches of boxes of this shape run, whole and on the calling thread, until a flag is set. False: it is not settled, the boxes are cut into pieces, or launches are checked. */
+typedef struct bti_settled {
+    bti_run_function *run; /* NULL: blocks run */
+    const void *const *functions;
+    const bti_blocks *blocks;
+} bti_settled;
+bool bti_cpu_settled(void *program, const bti_box *box, bti_settled *settled);
 
 #endif

@@ -196,13 +196,19 @@ static bool prefers_parts(const piece_grid *g, part_job *job) {
 
 /* --- launching ---------------------------------------------------------------------------------------------------- */
 
+_Static_assert(PIECE_MOST < STREAM_BYTES / 8, "outputs of a whole box do not bypass the cache");
+static inline bool is_whole(const bti_kernel *kernel, const bti_box *box) {
+    return bti_launch_points(kernel, box) <= (double)piece_points(kernel);
+}
+bool bti_launch_is_whole(const bti_kernel *kernel, const bti_box *box) { return is_whole(kernel, box); }
+
 bt_status bti_launch(const bti_runner *runner, const bti_box *box) {
     const bti_kernel *kernel = runner->kernel;
-    int64_t points = piece_points(kernel);
-    if (bti_launch_points(kernel, box) <= (double)points) {
+    if (is_whole(kernel, box)) {
         runner->run(runner->code, box);
         return BT_OK;
     }
+    int64_t points = piece_points(kernel);
     piece_grid g = {.runner = runner, .box = box, .grain = 1};
     part_job job;
     if (kernel->reduced)

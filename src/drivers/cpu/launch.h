@@ -40,6 +40,9 @@ bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, co
 bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box);
 bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box);
 
+/* Whether the box runs by one call on the calling thread, and its outputs do not bypass the cache. */
+bool bti_launch_is_whole(const bti_kernel *kernel, const bti_box *box);
+
 /* The number of points of the box. */
 double bti_launch_points(const bti_kernel *kernel, const bti_box *box);
 
