@@ -117,6 +117,7 @@ const bti_forced *bti_forced_now(void) { return &own_placement.forced; }
 bti_recording_context bti_enter_context_of(const bti_node *node, bool of_gradient) {
     bti_forced there = {.on = true,
                         .gradient_in = of_gradient ? bti_public_nesting() : 0,
+                        .of_block = of_gradient && node->checkpoint,
                         .device = node->device,
                         .committed = atomic_load(&node->committed),
                         .place = node->place};

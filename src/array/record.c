@@ -45,6 +45,7 @@ static void place_node(bti_node *node, bti_placement placement) {
     node->committed = placement.committed;
     node->rule = (uint8_t)placement.rule;
     node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
+    node->summed_by_step = bti_forced_now()->of_block;
     node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
     node->place = bti_forced_now()->on ? bti_forced_now()->place : bti_call_place();
 }

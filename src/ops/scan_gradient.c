@@ -181,8 +181,9 @@ static bool is_shared(const backward_scan *s, const bti_node *node) {
     return bti_region_input(s->region, node) >= s->carried + s->by_row;
 }
 
+/* A product whose factors are kept as rows. Those of a checkpoint block are not kept: its products are added up step by step. */
 static bool is_product(const backward_scan *s, const bti_node *node) {
-    return node->op == BTI_OP_matmul && node->rank == 2 && !is_forward(s->region, node) &&
+    return node->op == BTI_OP_matmul && node->rank == 2 && !node->summed_by_step && !is_forward(s->region, node) &&
            !is_shared(s, node->inputs[0]) && !is_shared(s, node->inputs[1]);
 }
 
