@@ -6,9 +6,10 @@
 enum { STEPS = 3, ROWS = 32, DEEPEST = 4, INPUTS = 3 };
 #define STATE_BYTES ((size_t)ROWS * ROWS * sizeof(float))
 
-typedef enum nesting { WRITTEN_OUT, LOOPS, STEP_IN_BLOCK, SCAN_IN_BLOCK, ALL_IN_BLOCK, FORMS } nesting;
-static const char *const names[FORMS] = {"written out", "loops", "each step in a block",
-                                         "each innermost scan in a block", "all in a block"};
+typedef enum nesting { WRITTEN_OUT, LOOPS, STEP_IN_BLOCK, SCAN_IN_BLOCK, ALL_IN_BLOCK, WITH_CALLBACK, FORMS } nesting;
+static const char *const names[FORMS] = {"written out",          "loops",
+                                         "each step in a block", "each innermost scan in a block",
+                                         "all in a block",       "with a callback"};
 
 typedef struct level {
     bt_array *w;
@@ -21,6 +22,9 @@ typedef struct level {
 static bt_array *cell(bt_array *const *args, int count, void *w) {
     return bt_tanh(bt_add(bt_matmul(args[0], w), args[1]));
 }
+static int told;
+static void count_call(const bt_elements *value, void *data) { told++; }
+
 static void step_of(bt_array **carry, bt_array *const *x, bt_array **y, void *data);
 
 /* args: what is carried, then rows for the steps, each with rows for those of the scan in its body. Returns the sum of what is carried at the end and of the rows. */
@@ -51,6 +55,7 @@ static void step_of(bt_array **carry, bt_array *const *x, bt_array **y, void *da
         h = bt_checkpoint(scan_of, &inner, args, 2);
     else
         h = scan_of(args, 2, &inner);
+    if (!l->depth && l->form == WITH_CALLBACK) h = bt_debug_callback(count_call, NULL, h);
     carry[0] = bt_mul(h, bt_num(0.5));
     y[0] = bt_mul(carry[0], l->depth ? bt_num(0.2) : x[0]);
 }
@@ -94,6 +99,11 @@ static figures figures_of(nesting form, int depth) {
     bt_function *f = bt_function_new(in, INPUTS, grads, 2, NULL, 0);
     bt_cost cost = BT_COST_INIT;
     OK(bt_function_cost(f, args, NULL, INPUTS, &cost));
+    told = 0;
+    OK(bt_call(f, args, INPUTS, grads, 2));
+    OK(bt_block(grads[0]));
+    bt_synchronize();
+    assert_int_equal(told, form == WITH_CALLBACK ? (int)pow(STEPS, depth) : 0); /* not where it is computed again */
     double states = (double)cost.memory_bytes / STATE_BYTES;
     return (figures){cost.operations / (2. * ROWS * ROWS * ROWS * pow(STEPS, depth)), states};
 }
@@ -115,6 +125,7 @@ static void one_more_forward_pass(void **state) {
         expect_passes(STEP_IN_BLOCK, depth, 5);
         expect_passes(SCAN_IN_BLOCK, depth, depth == 2 ? 4 : 5);
         expect_passes(ALL_IN_BLOCK, depth, 4);
+        expect_passes(WITH_CALLBACK, depth, 4);
     }
 }
 

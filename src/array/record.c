@@ -41,13 +41,14 @@ static inline bt_array *check_size(bt_dtype dtype, int rank, const int64_t *shap
 
 /* Where a recorded node goes, and what asked for it. */
 static void place_node(bti_node *node, bti_placement placement) {
+    const bti_forced *forced = bti_forced_now();
     node->device = (int16_t)placement.device;
     node->committed = placement.committed;
     node->rule = (uint8_t)placement.rule;
     node->checkpoint = bti_checkpoint_retain(bti_checkpoint_now());
-    node->summed_by_step = bti_forced_now()->of_block;
+    node->summed_by_step = forced->of_block;
     node->log_copies = bti_transfers_now() == BT_TRANSFERS_LOG;
-    node->place = bti_forced_now()->on ? bti_forced_now()->place : bti_call_place();
+    node->place = forced->on ? forced->place : bti_call_place();
 }
 
 bt_array *bti_poison_why(bti_str *why) {

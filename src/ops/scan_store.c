@@ -62,6 +62,7 @@ bt_status bti_scan_pair_up(bti_scan_pairs *pairs, const bti_region *region, cons
 typedef struct extended {
     const bti_region *before;
     const bti_scan_pairs *pairs;
+    bool untold;        /* callbacks are not called: it computes again */
     bti_node **now;     /* by place in `before`: itself, or what takes its place; borrowed */
     bti_node_vec anew;  /* in recorded order */
     bti_node **outputs; /* borrowed */
@@ -95,7 +96,7 @@ static bt_status make_nodes(extended *e) {
     for (int n = 0; n < e->before->node_count; n++) {
         bti_node *node = e->before->nodes[n], **now = &e->now[e->before->input_count + n];
         const bti_node *tuple = tuple_of(e->pairs, node);
-        bool same = !tuple;
+        bool same = !tuple && !(e->untold && bti_node_tells(node));
         for (int i = 0; i < node->input_count && same; i++) same = now_of(e, node->inputs[i]) == node->inputs[i];
         *now = node;
         if (!same) BTI_TRY(make_anew(e, tuple ? tuple : node, now));
@@ -159,11 +160,10 @@ static void end_extended(extended *e) {
 
 static bt_status record_extended(const bti_backward *b, const extended *e, bti_node **tuple) {
     bt_array **results = bti_calloc((size_t)e->output_count + 1, sizeof *results);
-    bti_region *untold = NULL;
-    bt_status status = results ? bti_region_untold(e->region, &untold) : bti_no_memory();
-    if (status == BT_OK)
-        status = bti_record_tuple(BTI_OP_scan, b->x, b->count, b->attr, e->types, e->output_count, &untold, 1, results);
-    bti_region_release(untold);
+    if (!results) return bti_no_memory();
+    bti_region *region = e->region;
+    bt_status status =
+        bti_record_tuple(BTI_OP_scan, b->x, b->count, b->attr, e->types, e->output_count, &region, 1, results);
     if (status == BT_OK) status = bti_fail_with(bti_array_error(results[0]));
     if (status == BT_OK) *tuple = bti_node_retain(bti_node_of(results[0])->inputs[0]);
     bti_free(results);
@@ -173,9 +173,9 @@ static bt_status record_extended(const bti_backward *b, const extended *e, bti_n
 /* The scan itself while it is pending; else another one. Retained. */
 static bt_status extend_forward(const bti_backward *b, const bti_node_vec *values, const bti_scan_pairs *pairs,
                                 bti_node **tuple, int *place) {
-    extended e = {.pairs = pairs};
     bti_node *forward = b->tuple;
     bool claimed, pending = claim_pending(forward, &claimed);
+    extended e = {.pairs = pairs, .untold = !pending};
     bt_status status = extend_region(b, forward->tuple->regions[0], values, &e, place);
     if (status == BT_OK && pending && !bti_node_extend(forward, e.output_count, e.types, e.region))
         status = bti_no_memory();
