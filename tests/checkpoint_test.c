@@ -319,6 +319,10 @@ static void loops_and_blocks(void **state) {
             size_t plain = gradients_of_loops(false, false, function, kept);
             for (int blocks = 1; blocks < 4; blocks++) {
                 size_t less = gradients_of_loops(blocks & 1, blocks & 2, function, again);
+                if (blocks & 2) { /* of what all steps share, a block's parts are added step by step */
+                    assert_true(are_near(kept + SIDE * SIDE, again + SIDE * SIDE));
+                    memcpy(again + SIDE * SIDE, kept + SIDE * SIDE, SIDE * SIDE * sizeof *again);
+                }
                 assert_memory_equal(again, kept, sizeof kept);
                 if (function)
                     print_message("loops, %s%s: %zu bytes instead of %zu\n", blocks & 1 ? "in blocks " : "",
@@ -326,6 +330,112 @@ static void loops_and_blocks(void **state) {
                 if (function && less >= plain) fail_msg("blocks %d: no less", blocks);
             }
         }
+    }
+}
+
+/* Steps of three layers each. */
+enum { LONG = 48, STEP_LAYERS = 3, STEP_INPUTS = STEP_LAYERS + 1 };
+typedef struct steps {
+    const char *name;
+    bool loop, inside, around; /* false: written out; each step in a block; the loop in one */
+    int passes;                /* the products that a gradient takes, in those of the forward pass; itself takes two */
+} steps;
+enum { OUT, LOOP, BLOCK_IN_LOOP, LOOP_IN_BLOCK, BLOCK_IN_LOOP_IN_BLOCK, FORMS };
+static const steps forms[FORMS] = {{"written out", .passes = 3},
+                                   {"a loop", true, .passes = 3},
+                                   {"a loop of blocks", true, true, .passes = 4},
+                                   {"a loop in a block", true, .around = true, .passes = 4},
+                                   {"a loop of blocks in a block", true, true, true, .passes = 5}};
+
+typedef struct step {
+    bt_array *const *w;
+    bool inside;
+} step;
+
+static bt_array *run_step(bt_array *const *args, int count, void *data) {
+    const step *s = data;
+    bt_array *h = args[0];
+    for (int i = 0; i < STEP_LAYERS; i++) h = bt_tanh(bt_matmul(h, s->w[i]));
+    return h;
+}
+static void step_of_layers(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    const step *s = data;
+    carry[0] = s->inside ? bt_checkpoint(run_step, data, carry, 1) : run_step(carry, 1, data);
+}
+static bt_array *loop_steps(bt_array *const *args, int count, void *data) {
+    bt_array *h = args[0];
+    OK(bt_scan(step_of_layers, data, LONG, &h, 1, NULL, 0, NULL, 0));
+    return h;
+}
+static bt_array *run_steps(const steps *form, bt_array *h, bt_array *const *w) {
+    step s = {w, form->inside};
+    if (form->around) return bt_checkpoint(loop_steps, &s, &h, 1);
+    if (form->loop) return loop_steps(&h, 1, &s);
+    for (int t = 0; t < LONG; t++) h = run_step(&h, 1, &s);
+    return h;
+}
+
+typedef struct step_gradients {
+    size_t added; /* what the call takes beside its arguments */
+    float x[ROWS * WIDTH], w[STEP_LAYERS][WIDTH * WIDTH];
+} step_gradients;
+
+static void gradients_of_steps(const steps *form, step_gradients *out) {
+    bt_array *in[STEP_INPUTS] = {bt_input(BT_F32, -1, WIDTH)}, *args[STEP_INPUTS], *grads[STEP_INPUTS];
+    args[0] = bt_normal(bt_key(1), BT_F32, ROWS, WIDTH);
+    for (int i = 1; i < STEP_INPUTS; i++) {
+        in[i] = bt_input(BT_F32, WIDTH, WIDTH);
+        args[i] = bt_mul(bt_normal(bt_key(1 + i), BT_F32, WIDTH, WIDTH), bt_num(0.2));
+    }
+    OK(bt_eval_all(args, STEP_INPUTS));
+    bt_array *h = run_steps(form, in[0], in + 1);
+    OK(bt_grad(bt_mean(bt_mul(h, h), BT_ALL, false), in, STEP_INPUTS, grads));
+    bt_function *f = bt_function_new(in, STEP_INPUTS, grads, STEP_INPUTS, NULL, 0);
+    bt_cost cost = BT_COST_INIT;
+    OK(bt_function_cost(f, args, NULL, STEP_INPUTS, &cost));
+    double passes = cost.operations / (2. * ROWS * WIDTH * WIDTH * STEP_LAYERS * LONG);
+    if (fabs(passes - form->passes) > 0.3) fail_msg("%s: %g passes, not %d", form->name, passes, form->passes);
+    bt_peak peaks[4];
+    int count = COUNT(peaks);
+    OK(bt_peak_call(f, args, NULL, STEP_INPUTS, peaks, &count));
+    bt_synchronize();
+    bt_memory_reset_peak(bt_device_of(args[0]));
+    OK(bt_call(f, args, STEP_INPUTS, grads, STEP_INPUTS));
+    bt_synchronize();
+    out->added = memory(bt_device_name(bt_device_of(args[0]))).peak - peaks[count - 1].in_use;
+    assert_int_equal(out->added, peaks[count - 1].peak - peaks[count - 1].in_use); /* the forecast is true */
+    OK(bt_read(grads[0], out->x, sizeof out->x));
+    for (int i = 0; i < STEP_LAYERS; i++) OK(bt_read(grads[1 + i], out->w[i], sizeof out->w[i]));
+}
+
+static void expect_near(const float *got, const float *wanted, int count) {
+    float largest = 0;
+    for (int i = 0; i < count; i++) largest = fmaxf(largest, fabsf(wanted[i]));
+    for (int i = 0; i < count; i++)
+        if (!(fabsf(got[i] - wanted[i]) <= 1e-4f * largest))
+            fail_msg("element %d: %g, not %g (largest %g)", i, got[i], wanted[i], largest);
+}
+
+/* Of a block in each step nothing is kept but what is carried: neither what it makes, nor factors of its weights' gradients. A block computes
+ * the forward pass again once, wherever it is. */
+static void steps_and_blocks(void **state) {
+    static step_gradients of[FORMS];
+    static const char *const settings[] = {"", "devices=sim:gpu*1", "fuse=0"};
+    for (int i = 0; i < COUNT(settings); i++) {
+        fresh(settings[i]);
+        for (int form = 0; form < FORMS; form++)
+            BT_SCOPE {
+                gradients_of_steps(&forms[form], &of[form]);
+                print_message("%d steps, %s: %zu KiB\n", LONG, forms[form].name, of[form].added >> 10);
+                expect_near(of[form].x, of[OUT].x, ROWS * WIDTH);
+                for (int w = 0; w < STEP_LAYERS; w++) expect_near(of[form].w[w], of[OUT].w[w], WIDTH * WIDTH);
+                if (form >= LOOP) assert_memory_equal(of[form].x, of[LOOP].x, sizeof of->x);
+            }
+        assert_memory_equal(of[LOOP_IN_BLOCK].w, of[LOOP].w, sizeof of->w);
+        assert_memory_equal(of[BLOCK_IN_LOOP_IN_BLOCK].w, of[BLOCK_IN_LOOP].w, sizeof of->w);
+        assert_true(of[LOOP].added >= 2 * LONG * LAYER_BYTES);
+        for (int form = BLOCK_IN_LOOP; form < FORMS; form++)
+            if (forms[form].inside) assert_true(of[form].added <= (LONG + 4 * STEP_LAYERS) * LAYER_BYTES);
     }
 }
 
@@ -478,6 +588,7 @@ int main(void) {
         cmocka_unit_test(random_programs_flushed),
         cmocka_unit_test(random_programs_by_single_kernels),
         cmocka_unit_test(loops_and_blocks),
+        cmocka_unit_test(steps_and_blocks),
         cmocka_unit_test(batches),
         cmocka_unit_test(mirrored),
         cmocka_unit_test(explained),

@@ -37,7 +37,7 @@ typedef void bt_scan_fn(bt_array **carry, bt_array *const *x, bt_array **y, void
  * write the part that they change alone. What a step reads later, or in another order, is kept in two places by turns.
  *
  * A gradient runs the steps backwards. What it needs of each step is stored by the forward run if both are pending at that time; simple arithmetic is done
- * again instead of stored. */
+ * again instead of stored. Of scans in scans each step is computed once more, whatever the depth; bt_checkpoint in a body takes less memory for more time. */
 BT_API bt_status bt_scan(bt_scan_fn *body, void *data, int64_t length, bt_array **carry, int carry_count,
                          bt_array *const *xs, int x_count, bt_array **ys, int y_count);
 #define bt_scan(...) BTI_AT_STATUS(bt_scan(__VA_ARGS__))

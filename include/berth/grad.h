@@ -69,12 +69,14 @@ BT_API void bti_checkpoint_end(bti_checkpoint_guard *guard);
  * that operations outside read. A chain of n layers in sqrt(n) blocks needs memory for about 2 sqrt(n) layers instead
  * of n.
  *
- * Results and gradients have the same bits as without the block (second-order gradients agree to rounding: parts are added in another
- * order); random numbers are drawn again from the same keys.
+ * Results and gradients have the same bits as without the block; random numbers are drawn again from the same keys. Two kinds of gradients
+ * agree to rounding, because their parts are added in another order: second-order gradients and, of a block in the body of a bt_scan, the
+ * gradients of what the body reads from outside (weights): the part of each step is added at once, so that a step keeps nothing for it.
  * Works in functions (where it matters most: bt_peak_call shows the memory) and outside of them; there a result that
  * the program holds, or that is in memory already, is used as it is. Blocks nest: an inner block is computed again each
  * time the backward pass of the outer one gets there. Blocks of a function that is called inside of a block count as
- * nested in it. The block has no effect on work without gradients. Leaving it in any way ends it, as with BT_SCOPE. */
+ * nested in it. A block around a loop computes the loop again once, as a whole; one in the body of a loop computes each step again.
+ * The block has no effect on work without gradients. Leaving it in any way ends it, as with BT_SCOPE. */
 #define BT_CHECKPOINT BTI_BLOCK(checkpoint, bti_checkpoint_begin())
 
 /* The result of fn(args, count, data), called once, now, in a block and a scope of its own. Arrays that fn reads other than by

@@ -252,6 +252,30 @@ static bt_status control(void) {
     return BT_OK;
 }
 
+static void multiply_step(bt_array **carry, bt_array *const *x, bt_array **y, void *two) {
+    BT_CHECKPOINT carry[0] = bt_mul(carry[0], two);
+}
+static void inner_scan_step(bt_array **carry, bt_array *const *x, bt_array **y, void *two) {
+    (void)bt_scan(multiply_step, two, 2, carry, 1, NULL, 0, NULL, 0); /* carry is poisoned if it fails */
+}
+static void middle_scan_step(bt_array **carry, bt_array *const *x, bt_array **y, void *two) {
+    (void)bt_scan(inner_scan_step, two, 2, carry, 1, NULL, 0, NULL, 0);
+}
+
+/* The gradient has the scan in the block store what those in its steps store. */
+static bt_status nested_scans(void) {
+    BT_SCOPE {
+        bt_array *x = BT_ARRAY(float, (2), 1, 2), *two = BT_ARRAY(float, (2), 2, 2), *y = x, *grads[2];
+        BT_CHECKPOINT BTI_TRY(bt_scan(middle_scan_step, two, 2, &y, 1, NULL, 0, NULL, 0));
+        bt_array *by[] = {x, two};
+        BTI_TRY(bt_grad(bt_sum(y, BT_ALL, false), by, 2, grads));
+        BTI_TRY(EXPECT(y, 256, 512));
+        BTI_TRY(EXPECT(grads[0], 256, 256));
+        BTI_TRY(EXPECT(grads[1], 1024, 2048));
+    }
+    return BT_OK;
+}
+
 typedef struct program {
     const char *name;
     bt_status (*run)(void);
@@ -298,6 +322,7 @@ static const program programs[] = {
     {"print", print},
     {"gradient", gradient},
     {"control", control},
+    {"nested_scans", nested_scans},
     {"own_operation", own_operation},
     {"save", save},
 };

@@ -119,6 +119,7 @@ const bti_forced *bti_forced_now(void) { return &own_placement.forced; }
 bti_recording_context bti_enter_context_of(const bti_node *node, bool of_gradient) {
     bti_forced there = {.on = true,
                         .gradient_in = of_gradient ? bti_public_nesting() : 0,
+                        .of_block = of_gradient && node->checkpoint,
                         .device = node->device,
                         .committed = atomic_load(&node->committed),
                         .place = node->place};
@@ -267,6 +268,7 @@ void bti_place_node(bti_node *node, bti_placement placement) {
     node->committed = placement.committed;
     node->rule = (uint8_t)placement.rule;
     node->checkpoint = bti_checkpoint_retain(own->checkpoint);
+    node->summed_by_step = own->forced.of_block;
     node->log_copies = transfers_of(own) == BT_TRANSFERS_LOG;
     node->place = own->forced.on ? own->forced.place : bti_call_place();
 }

@@ -9,6 +9,7 @@
 typedef struct bti_forced {
     bool on;
     int gradient_in; /* not 0: public operations nested in so many are a gradient's, and logged as such */
+    bool of_block;   /* what is recorded is a gradient of an operation in a checkpoint block */
     int device;
     bool committed;
     bti_place place;

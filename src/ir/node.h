@@ -111,6 +111,7 @@ typedef struct bti_node {
     bool passed;             /* was computed for another result and not kept: the next time it is kept. The claimer's */
     bool log_copies;         /* copies made for it are logged: the policy when it was recorded */
     atomic_bool left_origin; /* has left the users of its origin */
+    bool summed_by_step;     /* a part of a gradient: scans add it up step by step and keep no rows for it */
     bool reads;              /* a value of a variable, or computed from one, also where the history was dropped since */
     uint8_t rule;            /* bti_rule */
     int16_t device;          /* number in the registry */

@@ -6,3 +6,12 @@ const bti_op_row bti_op_rows[BTI_OP_COUNT] = {
 #include "ir/ops.def"
 #undef BTI_OP
 };
+
+bool bti_op_is_transcendental(bti_op op) {
+    static const bool is[BTI_OP_COUNT] = {
+#define BTI_SCALAR_MATH(name, ...) [BTI_OP_##name] = true,
+#define BTI_SCALAR_MATH_NUMBER(name, ...) [BTI_OP_##name] = true,
+#include "ir/scalar.def"
+        [BTI_OP_erfinv] = true};
+    return is[op];
+}

@@ -159,12 +159,14 @@ static bt_status node_again(const bti_node *node, bti_node *const *inputs, remak
 
 static bool region_tells(const bti_region *region) {
     bool tells = false;
-    for (int i = 0; i < region->node_count && !tells; i++) {
-        const bti_node *node = region->nodes[i];
-        tells = node->op == BTI_OP_callback;
-        for (int r = 0; node->tuple && r < node->tuple->region_count && !tells; r++)
-            tells = region_tells(node->tuple->regions[r]);
-    }
+    for (int i = 0; i < region->node_count && !tells; i++) tells = bti_node_tells(region->nodes[i]);
+    return tells;
+}
+
+bool bti_node_tells(const bti_node *node) {
+    bool tells = node->op == BTI_OP_callback;
+    for (int r = 0; node->tuple && r < node->tuple->region_count && !tells; r++)
+        tells = region_tells(node->tuple->regions[r]);
     return tells;
 }
 
@@ -215,10 +217,6 @@ static bt_status remake_region(bti_region *region, remaking how, bti_region **bo
     bti_free(made);
     bti_free(outputs);
     return status;
-}
-
-bt_status bti_region_untold(bti_region *region, bti_region **untold) {
-    return remake_region(region, (remaking){NULL, false}, untold);
 }
 
 static bt_status tuple_again(const bti_node *node, bti_node *const *inputs, const bti_attr *attr, remaking how,

@@ -9,8 +9,8 @@ int bti_region_input(const bti_region *region, const bti_node *node);
 int bti_region_place(const bti_region *region, const bti_node *node);
 /* A number in the order of recording that is smaller than those of all its nodes. */
 uint64_t bti_region_since(const bti_region *region);
-/* The region without the calls of callbacks in it: itself if there are none. */
-bt_status bti_region_untold(bti_region *region, bti_region **untold);
+/* Whether it calls a callback, itself or in a region. */
+bool bti_node_tells(const bti_node *node);
 /* A leaf for one; NULL when memory is short. */
 bti_node *bti_region_leaf(const bti_type *type, int device, bti_place place);
 

@@ -3,6 +3,7 @@
 #include "ops/region.h"
 
 #include "array/eval.h"
+#include "array/place.h"
 #include "base/alloc.h"
 #include "ir/op.h"
 #include "ir/walk.h"
@@ -34,6 +35,7 @@ typedef struct walk {
     int walk;
     bool *depends; /* by place in `met` */
     part *parts;
+    BTI_VEC(bti_checkpoint *) blocks; /* borrowed, each followed by what it is inside, retained */
 } walk;
 
 /* Whether a copy of the node computes what it does. What has been computed meanwhile is no exception: that would change the order in which gradients are added. */
@@ -122,6 +124,8 @@ static void end_walk(walk *w) {
     bti_vec_free(&w->met);
     bti_free(w->depends);
     bti_free(w->parts);
+    for (size_t i = 0; i < w->blocks.count; i += 2) bti_checkpoint_release(w->blocks.items[i + 1]);
+    bti_vec_free(&w->blocks);
     bti_numbers_free(&w->numbers);
     bti_walk_end(w->walk);
 }
@@ -176,21 +180,49 @@ static bt_status check_device(const bti_node *node, int device) {
     return status;
 }
 
-static bt_status copy_node(const walk *w, bti_node *const *made, const bti_node *node, int device, bti_node **copy) {
+static bool is_around(const bti_checkpoint *outer, const bti_checkpoint *block) {
+    while (block && block != outer) block = block->outer;
+    return block;
+}
+
+/* The checkpoint block that a node of this one is in inside of the region. A block around the whole operation computes that again, and is none
+ * inside: else each step would be computed once more. */
+static bt_status block_inside(walk *w, bti_checkpoint *block, bti_checkpoint **inside) {
+    bti_checkpoint *around = bti_checkpoint_now(), *outer;
+    *inside = block == around ? NULL : block;
+    if (!around || block == around || !is_around(around, block)) return BT_OK;
+    for (size_t i = 0; i < w->blocks.count; i += 2)
+        if (w->blocks.items[i] == block) {
+            *inside = w->blocks.items[i + 1];
+            return BT_OK;
+        }
+    BTI_TRY(block_inside(w, block->outer, &outer));
+    if (!bti_vec_reserve(&w->blocks, 2) || !(*inside = bti_checkpoint_new(outer))) return bti_no_memory();
+    w->blocks.items[w->blocks.count++] = block;
+    w->blocks.items[w->blocks.count++] = *inside;
+    return BT_OK;
+}
+
+static bt_status copy_node(walk *w, bti_node *const *made, const bti_node *node, int device, bti_node **copy) {
     bti_node **inputs = bti_alloc((size_t)node->input_count * sizeof *inputs);
     if (!inputs) return bti_no_memory();
     for (int i = 0; i < node->input_count; i++) inputs[i] = made[bti_number_of(&w->numbers, node->inputs[i])];
     bt_status status =
         w->of->untold ? bti_node_again_untold(node, inputs, NULL, copy) : bti_node_again(node, inputs, NULL, copy);
     bti_free(inputs);
+    bti_checkpoint *block;
+    if (status == BT_OK) status = block_inside(w, node->checkpoint, &block);
     if (status != BT_OK) return status;
+    bti_checkpoint_retain(block);
+    bti_checkpoint_release((*copy)->checkpoint);
+    (*copy)->checkpoint = block;
     (*copy)->symbolic = true;
     (*copy)->device = (int16_t)device;
     return w->depends[bti_number_of(&w->numbers, node) - w->of->given_count] ? check_device(node, device) : BT_OK;
 }
 
 /* made: room for copies of all that is given and met. */
-static bt_status copy_parts(const walk *w, int device, bti_node **made, bti_node_vec *inside) {
+static bt_status copy_parts(walk *w, int device, bti_node **made, bti_node_vec *inside) {
     int given = w->of->given_count;
     for (int i = 0; i < given; i++) {
         bti_type type = bti_type_of(w->of->given[i]);
@@ -205,7 +237,7 @@ static bt_status copy_parts(const walk *w, int device, bti_node **made, bti_node
     return BT_OK;
 }
 
-static bt_status cut_walked(const walk *w, int device, bti_region **region) {
+static bt_status cut_walked(walk *w, int device, bti_region **region) {
     size_t count = (size_t)w->of->given_count + w->met.count;
     bti_node **made = bti_calloc(count, sizeof *made);
     bti_node **outputs = bti_alloc((size_t)w->of->output_count * sizeof *outputs);

@@ -1,16 +1,19 @@
 /* The gradient of a scan is a scan the other way. Its body is the gradient of the body: it carries the gradients of what was carried, and
- * is given, row by row, what of the forward steps it needs. Products and what is expensive are stored by the forward scan, which gets more results for that;
- * simple arithmetic is done again.
+ * is given, row by row, what of the forward steps it needs. Products and what is expensive are stored by the forward scan, which gets more results for that
+ * (scan_store.c); simple arithmetic is done again.
+ *
+ * A scan in the body is computed again by the gradient of the body, where it stores in turn. If the forward scan is computed again, too, as that of a scan
+ * in a scan is, it stores what the scan in its body stores: so of scans in scans each step is computed once more, whatever the depth.
  *
  * Of an input that all steps share (a weight), the gradient is the sum over the steps. Where a step's part is a matrix product, its factors are kept as
- * rows, and one product over all steps makes the sum. */
-#include "array/claim.h"
+ * rows, and one product over all steps makes the sum. Products of checkpoint blocks, and those that are sums over a scan in the body, are added up
+ * step by step: their factors are not there for all steps at once. */
 #include "array/record.h"
 #include "base/alloc.h"
 #include "ir/walk.h"
 #include "ops/gradient.h"
 #include "ops/primitive.h"
-#include "ops/region.h"
+#include "ops/scan_store.h"
 
 /* A node of the body's graph, and the array outside that it stands for. */
 typedef struct bound {
@@ -39,12 +42,14 @@ typedef struct backward_scan {
     int carried, by_row, count;
     int64_t length;
     bool reverse;
+    bool stores_inner; /* the forward scan stores what the gradients of scans in the body need, too */
     bti_place place;
     int device;
     bt_array **grads; /* by input of the region: of one step; NULL: zero */
     bound_list carry, rows, whole;
     bti_node_vec carry_made, rows_made; /* what a step makes: the next carry, rows */
     bti_node_vec stored;                /* values of forward steps */
+    bti_scan_pairs pairs;
     BTI_VEC(product) products;
     int *carry_of, *row_of; /* by input: where its gradient is among the results; -1: nowhere */
 } backward_scan;
@@ -112,13 +117,13 @@ static bt_status differentiate_step(backward_scan *s) {
 
 static bool is_forward(const bti_region *region, const bti_node *node) { return bti_region_place(region, node) >= 0; }
 
-/* Done again sooner than read from memory. */
+/* Computed again sooner than stored: arithmetic and views, and what rows of would have an axis too many. */
 static bool is_cheap(const bti_node *node) {
-    const bti_op_row *row = bti_op_info((bti_op)node->op);
-    if (node->rank == BTI_MAX_RANK || row->class == BTI_SOURCE) return true;
+    bti_class class = bti_op_info((bti_op)node->op)->class;
+    if (node->rank == BTI_MAX_RANK || class == BTI_SOURCE) return true;
     if (node->op == BTI_OP_slice) /* smaller than what it is cut from, if that would be stored */
         return bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_ELEMENTWISE;
-    return row->class == BTI_MOVEMENT || (row->class == BTI_ELEMENTWISE && row->tolerance == 0);
+    return class == BTI_MOVEMENT || (class == BTI_ELEMENTWISE && !bti_op_is_transcendental((bti_op)node->op));
 }
 
 static row_source rows_stored(backward_scan *s, bti_node *node, bt_status *status) {
@@ -128,6 +133,15 @@ static row_source rows_stored(backward_scan *s, bti_node *node, bt_status *statu
         if (s->stored.items[k] == node) return (row_source){ROWS_STORED, (int)k};
     *status = keep(&s->stored, node);
     return (row_source){ROWS_STORED, (int)s->stored.count - 1};
+}
+
+/* Whether it is what a scan in the body stores for its own gradient, and the forward scan stores that. */
+static bool is_stored_inside(backward_scan *s, const bti_node *node, bt_status *status) {
+    bool paired = false;
+    if (s->stores_inner && node->op == BTI_OP_result && node->input_count && node->rank < BTI_MAX_RANK &&
+        !is_forward(s->region, node))
+        *status = bti_scan_pair_up(&s->pairs, s->region, node->inputs[0], &paired);
+    return paired;
 }
 
 /* A forward value that a step's gradient reads. */
@@ -162,6 +176,8 @@ static bt_status find_needed(backward_scan *s) {
         bool whole = !node->tuple; /* a result that the region does not have: the tuple is computed again */
         if (forward && whole && (bti_region_input(s->region, node) >= 0 || !is_cheap(node)))
             status = need_forward(s, node);
+        else if (is_stored_inside(s, node, &status))
+            rows_stored(s, node, &status);
         else
             for (int i = 0; i < node->input_count && status == BT_OK; i++)
                 if (forward || node->inputs[i]->sequence > bti_region_since(s->region))
@@ -181,8 +197,9 @@ static bool is_shared(const backward_scan *s, const bti_node *node) {
     return bti_region_input(s->region, node) >= s->carried + s->by_row;
 }
 
+/* A product whose factors are kept as rows. */
 static bool is_product(const backward_scan *s, const bti_node *node) {
-    return node->op == BTI_OP_matmul && node->rank == 2 && !is_forward(s->region, node) &&
+    return node->op == BTI_OP_matmul && node->rank == 2 && !node->summed_by_step && !is_forward(s->region, node) &&
            !is_shared(s, node->inputs[0]) && !is_shared(s, node->inputs[1]);
 }
 
@@ -266,79 +283,6 @@ static bt_status make_outputs(backward_scan *s) {
     return BT_OK;
 }
 
-/* --- the forward scan stores more ----------------------------------------------------------------------------------------- */
-
-/* The forward scan's region and results with the stored values; place[k]: which result stored value k is. */
-typedef struct extended {
-    bti_region *region;
-    bti_type *types;
-    int count;
-} extended;
-
-static bt_status extend_region(const backward_scan *s, bti_region *region, extended *e, int *place) {
-    int most = region->output_count + (int)s->stored.count;
-    bti_node **outputs = bti_alloc((size_t)most * sizeof *outputs);
-    e->types = bti_alloc((size_t)most * sizeof *e->types);
-    e->count = region->output_count;
-    if (!outputs || !e->types) {
-        bti_free(outputs);
-        return bti_no_memory();
-    }
-    for (int o = 0; o < region->output_count; o++) outputs[o] = region->outputs[o];
-    for (size_t k = 0; k < s->stored.count; k++) {
-        place[k] = s->carried;
-        while (place[k] < e->count && outputs[place[k]] != s->stored.items[k]) place[k]++;
-        if (place[k] == e->count) outputs[e->count++] = s->stored.items[k];
-    }
-    bt_status status = bti_region_results(outputs, e->count, s->carried, s->length, e->types);
-    if (status == BT_OK)
-        e->region =
-            bti_region_new(region->inputs, region->input_count, outputs, e->count, region->nodes, region->node_count);
-    bti_free(outputs);
-    return e->region || status != BT_OK ? status : bti_no_memory();
-}
-
-/* The scan itself while it is pending; another one if it has run, or belongs to the body of a loop, which others run too. Retained. */
-static bt_status extend_forward(const backward_scan *s, bti_node **tuple, int *place) {
-    extended e = {0};
-    bti_node *forward = s->b->tuple;
-    bool claimed = bti_claim_node(forward), pending = claimed && !forward->passed && !forward->in_region;
-    bt_status status = extend_region(s, forward->tuple->regions[0], &e, place);
-    if (status == BT_OK && pending && !bti_node_extend(forward, e.count, e.types, e.region)) status = bti_no_memory();
-    if (claimed) bti_claim_end_node(forward);
-    *tuple = pending ? bti_node_retain(forward) : NULL;
-    if (status == BT_OK && !pending) {
-        bt_array **results = bti_calloc((size_t)e.count + 1, sizeof *results);
-        bti_region *untold = NULL;
-        status = results ? bti_region_untold(e.region, &untold) : bti_no_memory();
-        if (status == BT_OK)
-            status =
-                bti_record_tuple(BTI_OP_scan, s->b->x, s->b->count, s->b->attr, e.types, e.count, &untold, 1, results);
-        bti_region_release(untold);
-        if (status == BT_OK) status = bti_fail_with(bti_array_error(results[0]));
-        if (status == BT_OK) *tuple = bti_node_retain(bti_node_of(results[0])->inputs[0]);
-        bti_free(results);
-    }
-    bti_region_release(e.region);
-    bti_free(e.types);
-    return status;
-}
-
-/* Binds the stored values to their rows. */
-static bt_status store_forward(backward_scan *s, bt_array **rows) {
-    if (!s->stored.count) return BT_OK;
-    int *place = bti_alloc(s->stored.count * sizeof *place);
-    bti_node *tuple = NULL;
-    bt_status status = place ? extend_forward(s, &tuple, place) : bti_no_memory();
-    for (size_t k = 0; k < s->stored.count && status == BT_OK; k++) {
-        rows[k] = bti_result_of(tuple, place[k]);
-        status = bind(&s->rows, s->stored.items[k], rows[k]);
-    }
-    bti_node_release(tuple);
-    bti_free(place);
-    return status;
-}
-
 /* --- the backward scan --------------------------------------------------------------------------------------------------- */
 
 typedef struct recorded {
@@ -396,10 +340,12 @@ static bt_array *merge_steps(bt_array *rows) {
     return bti_reshape(rows, 2, merged);
 }
 
+/* A scan around this one adds it up step by step: what it takes is not kept for all of its steps. */
 static bt_array *sum_of_products(const product *p, bt_array *left, bt_array *right) {
-    if (p->left_turned) return bt_matmul(bti_transpose(merge_steps(left)), merge_steps(right));
-    bt_array *turned = bti_permute(left, (int[]){0, 2, 1}); /* [steps, M, K] */
-    return bt_matmul(bti_transpose(merge_steps(turned)), merge_steps(right));
+    bt_array *turned = p->left_turned ? left : bti_permute(left, (int[]){0, 2, 1}); /* [steps, M, K] */
+    bt_array *sum = bt_matmul(bti_transpose(merge_steps(turned)), merge_steps(right));
+    if (!bti_array_error(sum)) bti_node_of(sum)->summed_by_step = true;
+    return sum;
 }
 
 static void hand_out(backward_scan *s, const recorded *r, bt_array *const *stored) {
@@ -426,7 +372,9 @@ static bt_status record_backward(backward_scan *s) {
                   .results = bti_calloc(outputs + 1, sizeof *r.results),
                   .types = bti_alloc((outputs + 1) * sizeof *r.types)};
     bool room = stored && r.given && r.inputs && r.outputs && r.results && r.types;
-    bt_status status = room ? store_forward(s, stored) : bti_no_memory();
+    bt_status status = room ? bti_scan_store(s->b, &s->stored, &s->pairs, stored) : bti_no_memory();
+    for (size_t k = 0; k < s->stored.count && status == BT_OK; k++)
+        status = bind(&s->rows, s->stored.items[k], stored[k]);
     if (status == BT_OK) status = cut_and_record(s, &r);
     if (status == BT_OK) hand_out(s, &r, stored);
     bti_region_release(r.region);
@@ -447,6 +395,7 @@ static void release_bounds(bound_list *list) {
 
 static bt_status begin_backward(backward_scan *s) {
     bti_regions_of(s->b->tuple, &s->region);
+    s->stores_inner = bti_scan_runs_again(s->b);
     s->grads = bti_calloc((size_t)s->region->input_count + 1, sizeof *s->grads);
     s->carry_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->carry_of);
     s->row_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->row_of);
@@ -476,6 +425,7 @@ void bti_gradient_scan(bti_backward *b) {
     bti_node_vec_release(&s.carry_made);
     bti_node_vec_release(&s.rows_made);
     bti_node_vec_release(&s.stored);
+    bti_vec_free(&s.pairs);
     bti_vec_free(&s.products);
     bti_free(s.grads);
     bti_free(s.carry_of);
