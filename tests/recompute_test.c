@@ -120,6 +120,7 @@ static void all_compute_again(void **state) {
 }
 
 int main(void) {
+    restart_emulated();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_kernels_apart),
         cmocka_unit_test(bits_on_cpus),
