@@ -1,4 +1,5 @@
 /* Which values their readers compute again, by the facts of the device. */
+#include "base/alloc.h"
 #include "compile/compile_test.h"
 
 enum { N = 64 };
@@ -178,6 +179,22 @@ static void what_is_in_memory_anyway_is_read(void **state) {
     expect_kernel(1, "where", 3, 1);
 }
 
+static void memory_may_be_short(void **state) {
+    facts = core;
+    bti_node *wanted = biased(), *busy;
+    bti_planning how = {.fusing = BTI_FUSED, .share = true, .target = target_of};
+    bt_status status = BT_RESOURCE_EXHAUSTED;
+    for (uint64_t n = 1; status != BT_OK; n++) {
+        forget_plan();
+        assert_int_equal(bti_reach(&wanted, 1, &order, &busy), BT_OK);
+        bti_alloc_fail_at(n, false);
+        status = bti_compile(&order, &wanted, 1, &how, &plan);
+        bti_alloc_fail_at(0, false);
+        assert_true(status == BT_OK || status == BT_RESOURCE_EXHAUSTED);
+    }
+    expect_kernel(1, "add+mul", 3, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(what_costs_little_is_made_by_its_reader),
@@ -189,6 +206,7 @@ int main(void) {
         TEST(values_of_rows_are_stored_for_it),
         TEST(two_readers_make_it_each),
         TEST(what_is_in_memory_anyway_is_read),
+        TEST(memory_may_be_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
