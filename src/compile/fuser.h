@@ -14,6 +14,9 @@ typedef struct bti_domain {
     int64_t shape[BTI_MAX_RANK];
 } bti_domain;
 
+#define BTI_GROUP_INSTRS (BTI_KERNEL_INSTRS - BTI_KERNEL_OPERANDS) /* each output may take one */
+#define BTI_GROUP_OPERANDS (BTI_KERNEL_OPERANDS - 4)
+
 /* A kernel in the making, or one step that is none. */
 typedef struct bti_group {
     int32_t parent; /* itself; of one that was merged into another: that one */
@@ -44,6 +47,7 @@ typedef struct bti_group_member {
     uint8_t why;           /* bti_why it is in memory */
     uint8_t doer;          /* bti_doer */
     bool scattered;        /* of a take by a kernel: each point of the line is an element from elsewhere */
+    bool again;            /* another group makes the same value (recompute.c) */
     int32_t rows, numbers; /* of a take by a kernel: views of what it reads, under its shape; else -1 */
 } bti_group_member;
 
@@ -56,6 +60,7 @@ typedef struct bti_fuser {
     bti_planner *planner;
     bti_plan *plan;            /* one step per operation */
     bti_group_member *members; /* one per step; NULL before choose */
+    size_t member_room;        /* of recompute.c, which adds steps */
     BTI_VEC(bti_group) groups;
     BTI_VEC(bti_external) externals;
 } bti_fuser;

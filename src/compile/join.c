@@ -2,8 +2,6 @@
  * group whose memory it reads. */
 #include "compile/fuser.h"
 
-#define MOST_INSTRS (BTI_KERNEL_INSTRS - BTI_KERNEL_OPERANDS) /* each output may take one */
-#define MOST_OPERANDS (BTI_KERNEL_OPERANDS - 4)
 #define MOST_MAKERS 8 /* groups that a step reads from and that are looked at for joining */
 
 int32_t bti_group_of(bti_fuser *fuser, int32_t step) {
@@ -98,7 +96,7 @@ static bool has_room(const bti_fuser *fuser, const attempt *a) {
     }
     for (int i = 0; i < a->of->input_count; i++)
         if (!holds(fuser, a->target, bti_read_value(fuser, a->of, i))) instrs++, operands++;
-    return instrs <= MOST_INSTRS && operands <= MOST_OPERANDS;
+    return instrs <= BTI_GROUP_INSTRS && operands <= BTI_GROUP_OPERANDS;
 }
 
 /* Makes `depth` greater than that of the group that the value comes from. */

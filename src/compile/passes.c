@@ -10,14 +10,15 @@ typedef struct bti_pass {
 } bti_pass;
 
 static const bti_pass passes[] = {
-    {"place", bti_pass_place, NULL},       /* nodes to steps: on which device, copies, constants, equal ones once */
-    {"choose", bti_pass_choose, NULL},     /* what does a step */
-    {"fuse", bti_pass_fuse, NULL},         /* which steps are one kernel */
-    {"schedule", bti_pass_schedule, NULL}, /* kernels in the place of steps, in order */
-    {"buckets", bti_pass_buckets, bti_has_collectives}, /* which collectives are one, and when they begin */
-    {"combine", bti_pass_combine, NULL},                /* which kernels are one launch */
-    {"epilogues", bti_pass_epilogues, NULL},            /* which kernels products apply as they are made */
-    {"memory", bti_pass_memory, NULL},                  /* where temporaries lie */
+    {"place", bti_pass_place, NULL},   /* nodes to steps: on which device, copies, constants, equal ones once */
+    {"choose", bti_pass_choose, NULL}, /* what does a step */
+    {"fuse", bti_pass_fuse, NULL},     /* which steps are one kernel */
+    {"recompute", bti_pass_recompute, bti_has_recomputable}, /* which values each reader computes */
+    {"schedule", bti_pass_schedule, NULL},                   /* kernels in the place of steps, in order */
+    {"buckets", bti_pass_buckets, bti_has_collectives},      /* which collectives are one, and when they begin */
+    {"combine", bti_pass_combine, NULL},                     /* which kernels are one launch */
+    {"epilogues", bti_pass_epilogues, NULL},                 /* which kernels products apply as they are made */
+    {"memory", bti_pass_memory, NULL},                       /* where temporaries lie */
 };
 enum { PASSES = sizeof passes / sizeof *passes };
 

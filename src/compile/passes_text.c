@@ -53,10 +53,9 @@ static void add_operands(bti_str *text, const bti_plan *plan, const bti_step *st
 
 static void add_doer(bti_str *text, const bti_planner *planner, size_t s) {
     const bti_step *step = &planner->plan->steps.items[s];
-    bool library = step->op == BTI_OP_matmul && planner->how->target(step->device)->libraries & BTI_LIBRARY_PRODUCT;
     switch ((bti_doer)planner->fuser->members[s].doer) {
     case BTI_WHOLE:
-        if (step->kind == BTI_STEP_WORK) bti_str_add(text, library ? "  whole, by a library" : "  whole");
+        if (step->kind == BTI_STEP_WORK) bti_str_add(text, "  whole");
         break;
     case BTI_BY_KERNEL:
         bti_str_add(text,
@@ -70,6 +69,7 @@ static void add_group(bti_str *text, const bti_planner *planner, size_t s) {
     int32_t group = bti_group_of(planner->fuser, (int32_t)s);
     if (group < 0) return;
     bti_str_addf(text, "  group %d", group);
+    if (planner->fuser->members[s].again) bti_str_add(text, ", again");
     if (planner->fuser->members[s].why)
         bti_str_addf(text, ", in memory: %s", bti_why_text((bti_why)planner->fuser->members[s].why));
 }
@@ -97,9 +97,8 @@ static void add_facts(bti_str *text, const bti_planner *planner, int device) {
     bti_str_add_bytes_size(text, (unsigned long long)facts->local_bytes);
     bti_str_add(text, " and a cache of ");
     bti_str_add_bytes_size(text, (unsigned long long)facts->cache_bytes);
-    bti_str_addf(text, "; %d bytes/ns; float64 is %d times as slow; %d %s in a launch of a %s", facts->bandwidth,
-                 facts->f64_slowdown, facts->launch_boxes, facts->launch_boxes == 1 ? "box" : "boxes",
-                 facts->granularity == BTI_GRAPH ? "graph" : "kernel");
+    bti_str_addf(text, "; %d bytes/ns; float64 is %d times as slow; %d %s in a launch", facts->bandwidth,
+                 facts->f64_slowdown, facts->launch_boxes, facts->launch_boxes == 1 ? "box" : "boxes");
     bti_str_add(text, facts->epilogues ? "; products apply maps\n" : "\n");
 }
 
@@ -128,7 +127,7 @@ void bti_passes_text(bti_str *text, const char *pass, const bti_planner *planner
         if (step->kind == BTI_STEP_COPY) bti_str_addf(text, "-> %s  ", planner->how->device_name(receiver(plan, step)));
         add_operands(text, plan, step);
         if (!strcmp(pass, "choose")) add_doer(text, planner, s);
-        if (!strcmp(pass, "fuse")) add_group(text, planner, s);
+        if (!strcmp(pass, "fuse") || !strcmp(pass, "recompute")) add_group(text, planner, s);
         if (step->kind == BTI_STEP_KERNEL && step->box_count > 1) bti_str_addf(text, "  in %d boxes", step->box_count);
         if (step->halved) bti_str_add(text, "  in halves");
         if (!strcmp(pass, "memory")) add_memory(text, plan, step);

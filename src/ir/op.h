@@ -75,8 +75,8 @@ typedef struct bti_op_row {
 
 extern const bti_op_row bti_op_rows[BTI_OP_COUNT];
 static inline const bti_op_row *bti_op_info(bti_op op) { return &bti_op_rows[op]; }
-/* An elementwise function computed by polynomials: dearer than reading the result from memory, which arithmetic is not. */
-bool bti_op_is_transcendental(bti_op op);
+/* Instructions of an operation for one element (ir/instructions.def): on a core, else on a card. */
+int bti_op_instructions(bti_op op, bool on_core);
 /* Its result is its first input but for parts, which may be written where that lies. */
 static inline bool bti_op_updates(bti_op op) {
     return op == BTI_OP_update_slice || op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis;

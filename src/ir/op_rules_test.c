@@ -209,19 +209,7 @@ static void dtypes(void **state) {
     bti_str_free(&why);
 }
 
-static void transcendental_functions(void **state) {
-    static const bti_op are[] = {BTI_OP_exp, BTI_OP_tanh, BTI_OP_sigmoid, BTI_OP_erfinv, BTI_OP_pow, BTI_OP_atan2};
-    static const bti_op are_not[] = {BTI_OP_add,   BTI_OP_div, BTI_OP_sqrt,   BTI_OP_rsqrt,
-                                     BTI_OP_floor, BTI_OP_sum, BTI_OP_matmul, BTI_OP_leaf};
-    for (size_t i = 0; i < sizeof are / sizeof *are; i++) assert_true(bti_op_is_transcendental(are[i]));
-    for (size_t i = 0; i < sizeof are_not / sizeof *are_not; i++) assert_false(bti_op_is_transcendental(are_not[i]));
-    for (int op = 0; op < BTI_OP_COUNT; op++) /* they are approximations */
-        if (bti_op_is_transcendental((bti_op)op) && !(bti_op_info((bti_op)op)->tolerance > 0))
-            fail_msg("%s is exact", bti_op_info((bti_op)op)->name);
-}
-
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(dtypes),
-                                       cmocka_unit_test(transcendental_functions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(dtypes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,27 +7,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a device takes at once: a kernel, or the graph of a whole plan. */
-typedef enum bti_granularity { BTI_KERNEL, BTI_GRAPH } bti_granularity;
-
 /* In what a program may write kernels of its own for the device. */
 typedef enum bti_language { BTI_NO_LANGUAGE, BTI_LANGUAGE_CUDA, BTI_LANGUAGE_OPENCL, BTI_LANGUAGES } bti_language;
 
-/* Primitives that a library of the vendor does where it is installed. */
-enum { BTI_LIBRARY_PRODUCT = 1 };
+/* Instructions (ir/instructions.def) that a lane begins in a nanosecond: of a CPU 2 in a clock of 3.5 GHz, of a GPU 4 in one of 1.7. */
+#define BTI_LANE_RATE 7
 
 typedef struct bti_target_facts {
-    bti_granularity granularity;
     bti_language language;
-    int lanes;           /* float32 elements that one instruction computes */
+    int lanes;           /* float32 elements that one instruction computes; BTI_LANE_RATE */
     int group_threads;   /* threads that share local memory, at most; 1: there are no groups */
     int units;           /* cores or multiprocessors: rows that are folded side by side */
     int64_t local_bytes; /* next to a unit: the memory of a group, or the first cache */
     int64_t cache_bytes; /* of a unit: what it reads again from there costs little */
-    int bandwidth;       /* bytes in a nanosecond, from memory */
-    int f64_slowdown;    /* float32 operations in the time of one of float64 */
-    unsigned libraries;  /* BTI_LIBRARY_ */
-    bool epilogues;      /* a product applies the map that reads it where it makes it */
+    int bandwidth; /* bytes in a nanosecond, to or from where values of some MiB lie: memory, or the last cache of a CPU */
+    int f64_slowdown; /* float32 operations in the time of one of float64 */
+    bool epilogues;   /* a product applies the map that reads it where it makes it */
     int64_t
         bucket_bytes; /* of what is reduced over devices at once: of fewer, the start takes longer than the transfer */
     bool sends;       /* copies between its devices run beside their launches: what is copied has memory of its own */

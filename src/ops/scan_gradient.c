@@ -117,13 +117,16 @@ static bt_status differentiate_step(backward_scan *s) {
 
 static bool is_forward(const bti_region *region, const bti_node *node) { return bti_region_place(region, node) >= 0; }
 
+enum { CHEAP_INSTRUCTIONS = 20 }; /* square roots take 18, functions computed by polynomials 34 and more */
+
 /* Computed again sooner than stored: arithmetic and views, and what rows of would have an axis too many. */
 static bool is_cheap(const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
     if (node->rank == BTI_MAX_RANK || class == BTI_SOURCE) return true;
     if (node->op == BTI_OP_slice) /* smaller than what it is cut from, if that would be stored */
         return bti_op_info((bti_op)node->inputs[0]->op)->class == BTI_ELEMENTWISE;
-    return class == BTI_MOVEMENT || (class == BTI_ELEMENTWISE && !bti_op_is_transcendental((bti_op)node->op));
+    return class == BTI_MOVEMENT ||
+           (class == BTI_ELEMENTWISE && bti_op_instructions((bti_op)node->op, true) <= CHEAP_INSTRUCTIONS);
 }
 
 static row_source rows_stored(backward_scan *s, bti_node *node, bt_status *status) {

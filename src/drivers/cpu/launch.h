@@ -36,7 +36,7 @@ bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, 
 bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, const bti_box *box);
 
 /* Whether the outputs of a map can bypass the cache: all are stored and cut at multiples of 64 bytes. bti_launch_streams: whether
- * they should, because they are large, too. */
+ * they should, because they are large, and memory is what takes the time, too. */
 bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box);
 bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box);
 

@@ -94,6 +94,9 @@ static void where_it_is_cut(void **state) {
     assert_false(bti_launch_streams(&map, &box));
     box.extent[0] = 1 << 22;
     assert_true(bti_launch_streams(&map, &box));
+    bti_kernel slow = map; /* its operations take longer than memory */
+    slow.instrs[slow.instr_count++] = (bti_instr){.op = BTI_OP_exp, .dtype = BT_F32};
+    assert_false(bti_launch_streams(&slow, &box));
     box.address[1] += 4;
     assert_false(bti_launch_streams(&map, &box));
     box.address[1] = box.address[0];

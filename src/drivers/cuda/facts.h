@@ -4,9 +4,9 @@
 
 #include "ir/target.h"
 
-#define BTI_CUDA_FACTS                                                                                                 \
-    .granularity = BTI_KERNEL, .lanes = 32, .group_threads = 1024, .units = 100, .local_bytes = 48 << 10,              \
-    .cache_bytes = 1 << 20, .bandwidth = 2000, .f64_slowdown = 2, .libraries = BTI_LIBRARY_PRODUCT, .epilogues = true, \
-    .launch_boxes = 24, .bucket_bytes = 4 << 20, .sends = true
+#define BTI_CUDA_FACTS                                                                                    \
+    .lanes = 32, .group_threads = 1024, .units = 100, .local_bytes = 48 << 10, .cache_bytes = 1 << 20,    \
+    .bandwidth = 2000, .f64_slowdown = 2, .epilogues = true, .launch_boxes = 24, .bucket_bytes = 4 << 20, \
+    .sends = true
 
 #endif

@@ -329,8 +329,7 @@ static void describe_device(void *opened, bti_str *text) {
 _Static_assert(offsetof(bti_cl_device, gpu) == 0, "bti_gpu_load and the like take the device as a bti_gpu");
 
 /* The least that a GPU of the last ten years has. */
-static const bti_target_facts opencl_facts = {.granularity = BTI_KERNEL,
-                                              .language = BTI_LANGUAGE_OPENCL,
+static const bti_target_facts opencl_facts = {.language = BTI_LANGUAGE_OPENCL,
                                               .lanes = 32,
                                               .group_threads = 256,
                                               .units = 16,
@@ -338,7 +337,6 @@ static const bti_target_facts opencl_facts = {.granularity = BTI_KERNEL,
                                               .cache_bytes = 1 << 20,
                                               .bandwidth = 200,
                                               .f64_slowdown = 16,
-                                              .libraries = BTI_LIBRARY_PRODUCT,
                                               .epilogues = true,
                                               .launch_boxes = 1};
 

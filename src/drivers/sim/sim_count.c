@@ -9,20 +9,6 @@
 
 /* --- instructions ------------------------------------------------------------------------------------------------------- */
 
-static const struct instructions {
-    bti_op op;
-    double card, core;
-} instructions[] = {
-#define BTI_SIM_INSTRUCTIONS(name, card, core) {BTI_OP_##name, card, core},
-#include "drivers/sim/sim_instructions.def"
-};
-
-static double instructions_of(const bti_sim_model *model, bti_op op) {
-    for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++)
-        if (instructions[i].op == op) return bti_sim_is_cpu(model) ? instructions[i].core : instructions[i].card;
-    return 1;
-}
-
 static bool is_wide(bt_dtype dtype) { return dtype == BT_F64 || dtype == BT_I64 || dtype == BT_U64; }
 
 /* A thread of a card loads 16 bytes at once where elements are side by side. A core loads a vector while it computes with two; elements that lie apart it loads one
@@ -43,7 +29,7 @@ static void count_instr(bti_sim_demand *d, const bti_sim_model *model, const bti
         return;
     }
     bool other_word = instr->op == BTI_OP_threefry && instr->again; /* of the same block of random bits */
-    double count = points * (other_word ? 2 : instructions_of(model, (bti_op)instr->op));
+    double count = points * (other_word ? 2 : bti_op_instructions((bti_op)instr->op, bti_sim_is_cpu(model)));
     if (instr->op == BTI_OP_iota && bti_sim_is_cpu(model) && !bti_dtype_is_float(dtype)) count = points;
     if (bti_instr_reduces(instr) && (instr->op == BTI_OP_sum || instr->op == BTI_OP_prod) &&
         bti_dtype_is_float(dtype)) {

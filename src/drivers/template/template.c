@@ -87,8 +87,7 @@ static bt_status template_memory(void *device, size_t *free_bytes, size_t *total
 }
 
 /* Figures of a typical device: plans are made by them (ir/target.h). */
-static const bti_target_facts template_facts = {.granularity = BTI_KERNEL,
-                                                .lanes = 8,
+static const bti_target_facts template_facts = {.lanes = 8,
                                                 .group_threads = 1,
                                                 .units = 1,
                                                 .local_bytes = 32 << 10,
