@@ -433,7 +433,10 @@ bt_status bti_handle_check(bti_owned_kind kind, const void *object, const char *
     return bti_fail_with(bti_handle_error(kind, object, name));
 }
 
-uint64_t bt_live_arrays(void) { return (uint64_t)bti_counter_sum(&live_arrays); }
+uint64_t bt_live_arrays(void) {
+    int64_t live = bti_counter_sum(&live_arrays); /* threads may make and release arrays meanwhile */
+    return live > 0 ? (uint64_t)live : 0;
+}
 
 void bti_each_new_held(void (*fn)(bt_array *array, void *data), void *data) {
     scopes *own = BTI_THREAD_OWN(own_scopes);

@@ -43,10 +43,12 @@ typedef struct ring {
     _Alignas(BTI_LINE) bti_lock lock;
     list batches[BATCHES];
     size_t first, count;
-    list rest; /* objects of threads that have ended, less than a batch */
+    atomic_uint_fast64_t
+        ripe_at; /* how many batches there are in all when the first one is ripe; to ask without the lock */
+    list rest;   /* objects of threads that have ended, less than a batch */
 } ring;
 
-static ring rings[BTI_SHARDS] = {[0 ... BTI_SHARDS - 1] = {.lock = BTI_LOCK_INIT(owned)}};
+static ring rings[BTI_SHARDS] = {[0 ... BTI_SHARDS - 1] = {.lock = BTI_LOCK_INIT(owned), .ripe_at = UINT64_MAX}};
 BTI_RENEWED_LOCKS(rings, owned)
 static _Alignas(BTI_LINE) atomic_uint_fast64_t batches_so_far;
 
@@ -68,19 +70,27 @@ static void free_all(bti_owned *object) {
     }
 }
 
+/* Under the lock, as what follows. */
+static void note_first(ring *of) {
+    uint64_t at = of->count ? of->batches[of->first].at + KEPT / BATCH + 1 : UINT64_MAX;
+    atomic_store_explicit(&of->ripe_at, at, memory_order_relaxed);
+}
+
 static list take_oldest(ring *from) {
     list oldest = from->batches[from->first];
     from->first = (from->first + 1) % BATCHES;
     from->count--;
+    note_first(from);
     return oldest;
 }
 
-/* Adds a batch. Returns the oldest batch if the ring was full, for the caller to free. Under the lock. */
+/* Adds a batch. Returns the oldest batch if the ring was full, for the caller to free. */
 static list add_batch(ring *to, list batch) {
     list oldest = {0};
     if (to->count == BATCHES) oldest = take_oldest(to);
     batch.at = atomic_fetch_add_explicit(&batches_so_far, 1, memory_order_relaxed);
     to->batches[(to->first + to->count++) % BATCHES] = batch;
+    note_first(to);
     return oldest;
 }
 
@@ -129,20 +139,24 @@ static void queue_released(bti_owned *object) {
     free_all(oldest.first);
 }
 
+static bool has_ripe(ring *of) {
+    return atomic_load_explicit(&batches_so_far, memory_order_relaxed) >=
+           atomic_load_explicit(&of->ripe_at, memory_order_relaxed);
+}
+
 static bti_owned *take_ripe(ring *from) {
     bti_owned *first = NULL;
+    if (!has_ripe(from)) return NULL;
     bti_lock_take(&from->lock);
-    uint64_t so_far = atomic_load_explicit(&batches_so_far, memory_order_relaxed);
-    if (from->count && so_far - from->batches[from->first].at > KEPT / BATCH) first = take_oldest(from).first;
+    if (from->count && has_ripe(from)) first = take_oldest(from).first;
     bti_lock_give(&from->lock);
     return first;
 }
 
 static bti_owned *fetch_batch(void) {
     unsigned shard = bti_shard();
-    bti_owned *first = take_ripe(&rings[shard]);
-    if (first || atomic_load_explicit(&batches_so_far, memory_order_relaxed) <= KEPT / BATCH) return first;
-    for (unsigned i = 1; i < BTI_SHARDS && !first; i++) first = take_ripe(&rings[(shard + i) % BTI_SHARDS]);
+    bti_owned *first = NULL;
+    for (unsigned i = 0; i < BTI_SHARDS && !first; i++) first = take_ripe(&rings[(shard + i) % BTI_SHARDS]);
     return first;
 }
 

@@ -21,8 +21,8 @@
 
 #define SIZES 6 /* 64 bytes, 128, ... */
 #define LARGEST ((size_t)64 << (SIZES - 1))
-#define OWN_BYTES ((size_t)32 << 10) /* of a size that a thread keeps */
-#define SHARED 1024                  /* objects of a size that a part of the shared ones keeps */
+#define OWN_BYTES ((size_t)32 << 10)     /* of a size that a thread keeps */
+#define SHARED_BYTES ((size_t)512 << 10) /* and that a part of the shared ones keeps */
 
 typedef struct object {
     struct object *next;
@@ -36,7 +36,7 @@ typedef struct shelf {
 typedef struct store {
     _Alignas(BTI_LINE) bti_lock lock;
     shelf shelves[SIZES];
-    atomic_int count; /* of all sizes; to ask without the lock */
+    atomic_int counts[SIZES]; /* what lies on them; to ask without the lock */
 } store;
 static store stores[BTI_SHARDS] = {[0 ... BTI_SHARDS - 1] = {.lock = BTI_LOCK_INIT(recycle)}};
 BTI_RENEWED_LOCKS(stores, recycle)
@@ -50,7 +50,8 @@ static _Thread_local own_shelves own_shelves_of_thread;
 static pthread_key_t recycle_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
-static int most_of(int size) { return (int)(OWN_BYTES >> (6 + size)); }
+static int objects_in(size_t bytes, int size) { return (int)(bytes >> (6 + size)); }
+static int most_of(int size) { return objects_in(OWN_BYTES, size); }
 
 static object *pop_object(shelf *from) {
     object *taken = from->first;
@@ -65,17 +66,21 @@ static void push_object(shelf *to, object *given) {
     to->count++;
 }
 
-static int move_objects(shelf *to, int most, shelf *from, int least) {
-    int moved = 0;
-    for (; from->count > least && to->count < most; moved++) push_object(to, pop_object(from));
-    return moved;
+static void move_objects(shelf *to, int most, shelf *from, int least) {
+    while (from->count > least && to->count < most) push_object(to, pop_object(from));
+}
+
+/* Under the lock. */
+static void note_count(store *of, int size) {
+    atomic_store_explicit(&of->counts[size], of->shelves[size].count, memory_order_relaxed);
 }
 
 /* Leaves `least` with the thread. */
 static void share(shelf *own, int size, int least) {
     store *to = &stores[bti_shard()];
     bti_lock_take(&to->lock);
-    atomic_fetch_add_explicit(&to->count, move_objects(&to->shelves[size], SHARED, own, least), memory_order_relaxed);
+    move_objects(&to->shelves[size], objects_in(SHARED_BYTES, size), own, least);
+    note_count(to, size);
     bti_lock_give(&to->lock);
     while (own->count > least) bti_free(pop_object(own));
 }
@@ -85,10 +90,10 @@ static void fetch(shelf *own, int size) {
     unsigned shard = bti_shard();
     for (unsigned i = 0; i < BTI_SHARDS && !own->count; i++) {
         store *from = &stores[(shard + i) % BTI_SHARDS];
-        if (!atomic_load_explicit(&from->count, memory_order_relaxed)) continue;
+        if (!atomic_load_explicit(&from->counts[size], memory_order_relaxed)) continue;
         bti_lock_take(&from->lock);
-        atomic_fetch_sub_explicit(&from->count, move_objects(own, most_of(size) / 2, &from->shelves[size], 0),
-                                  memory_order_relaxed);
+        move_objects(own, most_of(size) / 2, &from->shelves[size], 0);
+        note_count(from, size);
         bti_lock_give(&from->lock);
     }
 }
@@ -138,9 +143,10 @@ void bti_recycled_trim(void) {
     for (int i = 0; i < BTI_SHARDS; i++) {
         store *of = &stores[i];
         bti_lock_take(&of->lock);
-        for (int size = 0; size < SIZES; size++)
+        for (int size = 0; size < SIZES; size++) {
             while (of->shelves[size].count) bti_free(pop_object(&of->shelves[size]));
-        atomic_store_explicit(&of->count, 0, memory_order_relaxed);
+            note_count(of, size);
+        }
         bti_lock_give(&of->lock);
     }
 }

@@ -227,6 +227,22 @@ static void empty_and_trim(int device) {
     bti_pool_trim(device, completed);
 }
 
+static bti_counter aside;
+void bti_buffers_run_aside(int change) { bti_counter_add(&aside, change); }
+
+enum { ASIDE_TRIES = 2000, ASIDE_US = 100 };
+
+/* What other threads run beside the queue is no one's to wait for by number. It ends by itself, and waits for nothing. */
+static bt_status take_what_ends(bti_buffer *buffer, bool idle) {
+    bt_status status = BT_RESOURCE_EXHAUSTED;
+    for (int i = 0; i < ASIDE_TRIES && status == BT_RESOURCE_EXHAUSTED && bti_counter_sum(&aside) > 0; i++) {
+        usleep(ASIDE_US);
+        bti_pool_trim(buffer->device, bti_run_queue_completed(buffer->device));
+        status = take_memory(buffer, idle);
+    }
+    return status;
+}
+
 /* Work in flight holds memory until it is done, and values that it replaces: first that on the device itself, then that on others, which read from it and
  * may have their memory from the same host. */
 static bt_status reserve(bti_buffer *buffer, bool idle) {
@@ -239,6 +255,7 @@ static bt_status reserve(bti_buffer *buffer, bool idle) {
         for (int device = 0; device < bti_device_count(); device++) empty_and_trim(device);
         status = take_memory(buffer, idle);
     }
+    if (status == BT_RESOURCE_EXHAUSTED) status = take_what_ends(buffer, idle);
     if (status == BT_OK) buffer->address = buffer->block->address;
     return status;
 }

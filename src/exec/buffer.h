@@ -24,6 +24,8 @@ void bti_buffer_untake(bti_buffer *buffer);
 void bti_buffer_pass(bti_buffer *from, bti_buffer *to);
 /* Bytes of the device that only runs that are not complete use: what waiting makes idle. */
 int64_t bti_buffers_pending(int device);
+/* Work begins (1) or ends (-1) that holds memory beside the queues: who finds memory short waits for it. */
+void bti_buffers_run_aside(int change);
 void bti_exec_settle(void); /* calls what bti_exec_set_settle set */
 /* Counts and lists it among the live arrays. */
 void bti_buffer_list(bti_buffer *buffer);

@@ -236,7 +236,8 @@ static bool run_steps(bti_run_task *task, bool may_complete) {
     late = status != BT_OK;
     if (!late) status = launch_task(task);
     if (!late) bti_fill_freed(task);
-    if (status == BT_OK && bti_device_runs_side_by_side(device)) return true; /* its launches are complete */
+    if (status == BT_OK && may_complete && bti_device_runs_side_by_side(device))
+        return true; /* its launches are complete */
     if (status == BT_OK) status = bti_device_record(device, &task->entry.event);
     task->failed = status != BT_OK;
     task->entry.has_event = !task->failed;

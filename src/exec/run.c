@@ -167,6 +167,7 @@ static bool can_run_aside(const bti_run *run) {
     const bti_prepared *of = run->prepared;
     if (of->only_device < 0 || !bti_device_runs_side_by_side(of->only_device)) return false;
     if (!(of->brief || run->waited_for) || !bti_run_queue_has_room()) return false;
+    if (bti_flag_bool(BTI_FLAG_check_kernels)) return false; /* a check is made of one launch at a time */
     for (size_t s = 0; s < of->plan.storages.count; s++)
         if (run->buffers[s] && !bti_buffer_done(run->buffers[s])) return false;
     return true;
@@ -276,6 +277,7 @@ static void number_tasks(bti_run *run, uint64_t *base, uint64_t *numbers) {
 static void run_aside(bti_run *run) {
     const bti_prepared *of = run->prepared;
     static const uint64_t idle[BTI_MAX_DEVICES];
+    bti_buffers_run_aside(1);
     for (size_t t = 0; t < of->tasks.count; t++) {
         run->tasks[t].entry = (bti_queue_entry){.run = bti_run_task_run};
         bti_run_queue_aside(&run->tasks[t].entry);
@@ -283,6 +285,7 @@ static void run_aside(bti_run *run) {
     give_back_temporaries(run, idle);
     bti_run_keep(run);
     bti_run_done(run);
+    bti_buffers_run_aside(-1);
 }
 
 uint64_t bti_exec_start(bti_run *run) {

@@ -64,7 +64,7 @@ void bti_origin_drop(bti_origin *base) {
 void bti_origin_number(bti_origin *base) {
     origin *o = (origin *)base;
     uint64_t count = 2 * ((size_t)o->function->input_count + o->function->body.count);
-    o->sequence = bti_sequence_take(count, bti_nodes_newest(base->given, base->given_count)).sequence;
+    o->sequence = bti_node_numbers(count, base->given, base->given_count, false).sequence;
 }
 
 static uint64_t body_sequence(const origin *o) { return o->sequence + 2 * (uint64_t)o->function->input_count; }

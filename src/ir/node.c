@@ -60,6 +60,34 @@ static bool take_inputs(bti_node *node, bti_node *const *inputs, int count) {
     return room;
 }
 
+static uint64_t newest_of(bti_node *const *nodes, int count) {
+    uint64_t newest = 0;
+    for (int i = 0; i < count; i++)
+        if (nodes[i]->sequence > newest) newest = nodes[i]->sequence;
+    return newest;
+}
+
+/* Whether another thread records on one of them too. */
+static bool meet_others(bti_node *const *nodes, int count, uint32_t recorder) {
+    bool met = false;
+    for (int i = 0; i < count; i++) {
+        if (nodes[i]->recorder != recorder && !atomic_load_explicit(&nodes[i]->met_others, memory_order_relaxed))
+            atomic_store_explicit(&nodes[i]->met_others, true, memory_order_relaxed);
+        met = met || atomic_load_explicit(&nodes[i]->met_others, memory_order_relaxed);
+    }
+    return met;
+}
+
+/* Gradients of a node are added in the order of the numbers of its readers: of those that one thread records after another, in that order. */
+bti_recorded bti_node_numbers(uint64_t count, bti_node *const *inputs, int input_count, bool ordered) {
+    if (ordered) bti_sequence_pass();
+    uint64_t least = newest_of(inputs, input_count);
+    bti_recorded first = bti_sequence_take(count, least);
+    if (ordered || !meet_others(inputs, input_count, first.recorder)) return first;
+    bti_sequence_pass();
+    return bti_sequence_take(count, least);
+}
+
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,
                        bti_node *const *inputs, const bti_attr *attr) {
     size_t attr_bytes = (bti_attr_bytes(op) + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
@@ -67,7 +95,7 @@ bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape
     size_t bytes = sizeof(bti_node) + room + attr_bytes;
     bti_node *node = bti_recycled_new(bytes);
     if (!node) return NULL;
-    bti_recorded first = bti_sequence_take(1, bti_nodes_newest(inputs, input_count));
+    bti_recorded first = bti_node_numbers(1, inputs, input_count, bti_op_info(op)->class == BTI_HOST);
     node->bytes = bytes;
     atomic_init(&node->refs, 1);
     node->op = (uint8_t)op;
@@ -408,13 +436,6 @@ void bti_node_forget(bti_node *node) {
     bti_node *dropped = end_eras();
     bti_lock_give(&walks_lock);
     release_dropped(dropped);
-}
-
-uint64_t bti_nodes_newest(bti_node *const *nodes, int count) {
-    uint64_t newest = 0;
-    for (int i = 0; i < count; i++)
-        if (nodes[i]->sequence > newest) newest = nodes[i]->sequence;
-    return newest;
 }
 
 int64_t bti_node_count(const bti_node *node) {

@@ -111,6 +111,7 @@ typedef struct bti_node {
     bool passed;             /* was computed for another result and not kept: the next time it is kept. The claimer's */
     bool log_copies;         /* copies made for it are logged: the policy when it was recorded */
     atomic_bool left_origin; /* has left the users of its origin */
+    atomic_bool met_others;  /* another thread than the recorder has recorded on it */
     bool summed_by_step;     /* a part of a gradient: scans add it up step by step and keep no rows for it */
     bool reads;              /* a value of a variable, or computed from one, also where the history was dropped since */
     uint8_t rule;            /* bti_rule */
@@ -229,8 +230,8 @@ bti_node *bti_node_done(bti_op op, bt_dtype dtype, int rank, const int64_t *shap
                         bti_buffer *buffer, const bti_layout *layout);
 /* Adds a reference unless the count is 0 already. */
 bool bti_node_try_retain(bti_node *node);
-/* The greatest sequence of these; 0: there are none. */
-uint64_t bti_nodes_newest(bti_node *const *nodes, int count);
+/* `count` numbers for what reads these nodes. Where several threads record on one of them, or with `ordered`, they are greater than all that there were. */
+bti_recorded bti_node_numbers(uint64_t count, bti_node *const *inputs, int input_count, bool ordered);
 /* Whether the thread that got this from bti_sequence_last has recorded the node since then. */
 static inline bool bti_node_is_since(const bti_node *node, const bti_recorded *since) {
     return node->recorder == since->recorder && node->sequence > since->sequence;

@@ -32,7 +32,7 @@ bti_recorded bti_sequence_take(uint64_t count, uint64_t least) {
 void bti_sequence_last(bti_recorded *last) {
     const numbers *own = BTI_THREAD_OWN(own_numbers);
     last->sequence = own->last.sequence;
-    last->recorder = own->last.recorder;
+    last->recorder = own->last.recorder ? own->last.recorder : bti_thread_number();
 }
 
 uint64_t bti_sequence_mark(void) {
@@ -40,3 +40,5 @@ uint64_t bti_sequence_mark(void) {
     if (own->end != atomic_load_explicit(&given, memory_order_relaxed)) take_block(own, 1);
     return own->last.sequence;
 }
+
+void bti_sequence_pass(void) { (void)bti_sequence_mark(); }

@@ -1,5 +1,6 @@
 /* The numbers of nodes: greater than those of their inputs, and no two the same. Each thread takes them from blocks of its own, so threads that record side by side
- * touch nothing in common. Numbers of one thread rise; those of two threads tell nothing but where one node depends on the other. */
+ * touch nothing in common. Numbers of one thread rise. Those of two threads tell where one node depends on the other, and which came first where that matters: of nodes
+ * that read the same one, and of those that call functions of the program's (node.c). */
 #ifndef BTI_IR_SEQUENCE_H
 #define BTI_IR_SEQUENCE_H
 
@@ -14,7 +15,9 @@ typedef struct bti_recorded {
 bti_recorded bti_sequence_take(uint64_t count, uint64_t least);
 /* The last that this thread had. */
 void bti_sequence_last(bti_recorded *last);
-/* No number that any thread has had is greater, and all that this thread gets from now on are. */
+/* What this thread gets from now on is greater than what any thread has had. */
+void bti_sequence_pass(void);
+/* The same; returns a number between the two. */
 uint64_t bti_sequence_mark(void);
 
 #endif

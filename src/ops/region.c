@@ -6,9 +6,11 @@
 #include "array/place.h"
 #include "base/alloc.h"
 #include "ir/op.h"
+#include "ir/sequence.h"
 #include "ir/walk.h"
 
 void bti_regions_of(const bti_node *tuple, bti_region **regions) {
+    bti_sequence_pass();
     for (int r = 0; r < tuple->tuple->region_count; r++) regions[r] = bti_region_retain(tuple->tuple->regions[r]);
 }
 

@@ -6,8 +6,9 @@
 #include "base/vec.h"
 #include "ir/region.h"
 
-/* The regions of a tuple as they are now: retained. A number in the order of recording that is smaller than those of all their nodes. */
+/* The regions of a tuple as they are now: retained. What this thread records from then on has greater numbers than their nodes. */
 void bti_regions_of(const bti_node *tuple, bti_region **regions);
+/* A number that is smaller than those of all their nodes. */
 uint64_t bti_regions_since(bti_region *const *regions, int count);
 
 typedef BTI_VEC(bti_node *) bti_node_vec; /* retained */

@@ -5,6 +5,7 @@
 #include "array/claim.h"
 #include "array/record.h"
 #include "base/alloc.h"
+#include "ir/walk.h"
 
 /* --- which scan it is ------------------------------------------------------------------------------------------------------ */
 
@@ -128,6 +129,7 @@ static bt_status make_region(extended *e) {
     for (int i = 0; i < before->node_count; i++)
         if (e->now[before->input_count + i] == before->nodes[i]) nodes[n++] = before->nodes[i];
     for (size_t i = 0; i < e->anew.count; i++) nodes[n++] = e->anew.items[i];
+    bti_nodes_sort(nodes, (size_t)n); /* another thread may have extended it before */
     e->region = bti_region_new(before->inputs, before->input_count, e->outputs, e->output_count, nodes, n);
     bti_free(nodes);
     return e->region ? BT_OK : bti_no_memory();

@@ -106,13 +106,18 @@ static code_variant *variant_of(fused_kernel *loaded, const bti_box *box) {
     return bti_launch_streams(&loaded->kernel, box) ? &loaded->streaming : &loaded->plain;
 }
 
+static _Thread_local code_variant
+    *wanted_here; /* by this thread's last launch; several threads may launch one kernel */
+
 /* One launch wants the text; until it is given blocks run. */
 static bool wants_compiled(fused_kernel *loaded, code_variant *v, const bti_box *box) {
     int untried = UNTRIED, kernels;
     if (atomic_load_explicit(&v->state, memory_order_relaxed) != UNTRIED) return false;
     kernels = bti_flag_choice(BTI_FLAG_kernels);
-    return (kernels == BTI_KERNELS_COMPILED || (kernels == BTI_KERNELS_AUTO && compiling_pays(loaded, box))) &&
-           atomic_compare_exchange_strong(&v->state, &untried, WANTED);
+    if (kernels != BTI_KERNELS_COMPILED && (kernels != BTI_KERNELS_AUTO || !compiling_pays(loaded, box))) return false;
+    if (!atomic_compare_exchange_strong(&v->state, &untried, WANTED)) return false;
+    wanted_here = v;
+    return true;
 }
 
 /* A kernel that cannot be compiled is not tried again. */
@@ -164,8 +169,8 @@ bool bti_cpu_text_lacked(void *device, void *program, bti_text_wanted *wanted) {
         return wanted->variant = stream, true;
     wanted->number = FOR_ENGINE;
     wanted->target = loaded->target;
-    wanted->variant = atomic_load(&loaded->streaming.state) == WANTED;
-    return wanted->variant || atomic_load(&loaded->plain.state) == WANTED;
+    wanted->variant = wanted_here == &loaded->streaming;
+    return wanted->variant || wanted_here == &loaded->plain;
 }
 
 bt_status bti_cpu_text_give(void *device, void *program, const bti_text_wanted *wanted, const bti_str *text) {
@@ -173,6 +178,7 @@ bt_status bti_cpu_text_give(void *device, void *program, const bti_text_wanted *
     fused_kernel *loaded = program;
     if (wanted->number == FOR_CHECK) return bti_check_give(loaded->check, wanted->target, wanted->variant, text);
     compile_variant(loaded, wanted->variant ? &loaded->streaming : &loaded->plain, text);
+    wanted_here = NULL;
     return BT_OK;
 }
 
