@@ -2,24 +2,15 @@
 
 #include "base/lock.h"
 #include "exec/host.h"
+#include "ir/sequence.h"
 
 /* Threads that wait for a claim to end: `ended` is told of each end while there are any. */
 BTI_STATIC_LOCK(claims_lock, claims)
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 static atomic_int waiting;
 
-enum { BLOCK = 1024 };
-
 /* Each claim has a number of its own; those that begin later mostly have greater ones. */
-static uint64_t new_claim(void) {
-    static atomic_uint_fast64_t blocks;
-    static _Thread_local uint64_t next, end;
-    if (next == end) {
-        next = (atomic_fetch_add(&blocks, 1) + 1) * BLOCK;
-        end = next + BLOCK;
-    }
-    return next++;
-}
+static uint64_t new_claim(void) { return bti_sequence_take(1, 0).sequence; }
 
 static void wait_while_claimed(const bti_node *node, uint64_t by) {
     bti_lock_take(&claims_lock);

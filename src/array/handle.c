@@ -67,17 +67,8 @@ bti_error *bti_array_error(const bt_array *x) {
     return atomic_load(&node->state) == BTI_DONE ? bti_buffer_error(node->buffer) : NULL;
 }
 
-/* Most of what is recorded on: it has not failed, and no set that may fail is behind it. */
-static bool is_good(const bt_array *x) {
-    const bti_node *node = x ? bti_node_of(x) : NULL;
-    if (!node || node->gate) return false;
-    int state = atomic_load_explicit(&node->state, memory_order_acquire);
-    return state == BTI_PENDING || (state == BTI_DONE && node->buffer && !atomic_load(&node->buffer->error));
-}
-
 bt_array *bti_poisoned_by(bt_array *const *arrays, int count) {
     for (int i = 0; i < count; i++) {
-        if (is_good(arrays[i])) continue;
         bti_error *error = arrays[i] ? bti_array_error(arrays[i]) : missing_array_error(i + 1);
         if (error) return bti_poison(bti_error_retain(error));
     }

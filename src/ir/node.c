@@ -80,10 +80,9 @@ static bool meet_others(bti_node *const *nodes, int count, uint32_t recorder) {
 
 /* Gradients of a node are added in the order of the numbers of its readers: of those that one thread records after another, in that order. */
 bti_recorded bti_node_numbers(uint64_t count, bti_node *const *inputs, int input_count, bool ordered) {
-    if (ordered) bti_sequence_pass();
     uint64_t least = newest_of(inputs, input_count);
     bti_recorded first = bti_sequence_take(count, least);
-    if (ordered || !meet_others(inputs, input_count, first.recorder)) return first;
+    if (!meet_others(inputs, input_count, first.recorder) && !ordered) return first;
     bti_sequence_pass();
     return bti_sequence_take(count, least);
 }

@@ -1,4 +1,4 @@
-/* The numbers of nodes: greater than those of their inputs, and no two the same. Each thread takes them from blocks of its own, so threads that record side by side
+/* The numbers of nodes, and of claims on them (array/claim.h): greater than those of their inputs, and no two the same. Each thread takes them from blocks of its own, so threads that record side by side
  * touch nothing in common. Numbers of one thread rise. Those of two threads tell where one node depends on the other, and which came first where that matters: of nodes
  * that read the same one, and of those that call functions of the program's (node.c). */
 #ifndef BTI_IR_SEQUENCE_H
