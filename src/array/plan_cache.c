@@ -40,12 +40,17 @@ bti_prepared *bti_plan_cache_find(const bti_plan_key *key) {
 
 /* --- keeping ----------------------------------------------------------------------------------------------------------- */
 
-enum { REMEMBERED = 1024 };
+enum { SETS = 128, WAYS = 16 };
 
-/* Whether this is among the last hashes that were met; remembers it. */
+/* Whether this is among the last hashes that were met; remembers it. Of plans whose hashes fall into one set the last WAYS are known; a
+ * hash that another thread moves at the same time may be forgotten. */
 static bool met_before(uint64_t hash) {
-    static atomic_uint_fast64_t met[REMEMBERED];
-    return atomic_exchange_explicit(&met[hash % REMEMBERED], hash, memory_order_relaxed) == hash;
+    static atomic_uint_fast64_t met[SETS][WAYS];
+    atomic_uint_fast64_t *set = met[hash % SETS];
+    uint64_t moved = hash;
+    for (int i = 0; i < WAYS; i++)
+        if ((moved = atomic_exchange_explicit(&set[i], moved, memory_order_relaxed)) == hash) return true;
+    return false;
 }
 
 typedef struct numbering {

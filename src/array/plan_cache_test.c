@@ -154,6 +154,20 @@ static void test_bound_by_bytes(void **state) {
     assert_int_equal(bti_plan_cache_count().plans, 0);
 }
 
+/* Some of their hashes fall into one set of those that are remembered, also where they come again and again after each other. */
+static void test_many_take_turns(void **state) {
+    (void)state;
+    begin("devices=sim:gpu*2@64M");
+    int kept = 0;
+    for (int round = 0; round < 3; round++)
+        for (int rows = 2; rows < 200; rows++) {
+            variant v = plain;
+            v.rows = 2, v.scalar = rows;
+            kept += evaluate(&v) && round == 2;
+        }
+    assert_int_equal(kept, 198);
+}
+
 /* --- a graph that is used again in other ways -------------------------------------------------------------------------- */
 
 static void test_tuples_and_views(void **state) {
@@ -325,6 +339,7 @@ int main(void) {
         cmocka_unit_test_teardown(test_each_part_of_the_key, finish),
         cmocka_unit_test_teardown(test_flags_are_in_the_key, finish),
         cmocka_unit_test_teardown(test_bound_by_bytes, finish),
+        cmocka_unit_test_teardown(test_many_take_turns, finish),
         cmocka_unit_test_teardown(test_tuples_and_views, finish),
         cmocka_unit_test_teardown(test_slices_as_arguments, finish),
         cmocka_unit_test_teardown(test_errors_name_the_run, finish),

@@ -80,7 +80,6 @@ static bool add_node(writer *w, const bti_node *node, bool asked) {
     unsigned marks = (asked ? ASKED : 0) | (atomic_load(&node->handles) ? HELD : 0) | (node->passed ? PASSED : 0) |
                      (atomic_load(&node->forget) ? FORGETS : 0);
     add_word(w, first_word(node, marks));
-    add_word(w, (uint64_t)(uintptr_t)node->place.name);
     add_numbers(w, node->shape, node->rank);
     add_attr(w, node);
     for (size_t i = 0; i < inputs; i++) {
@@ -130,17 +129,26 @@ static bool write_all(writer *w, const bool *asked) {
     return true;
 }
 
+/* Of the public calls; they are told apart by address, which the hash does without: it is the same in each process. */
+static bool write_names(writer *w) {
+    if (!bti_vec_reserve(&w->words, w->order->count)) return false;
+    for (size_t i = 0; i < w->order->count; i++) add_word(w, (uint64_t)(uintptr_t)w->order->items[i]->place.name);
+    return true;
+}
+
 bool bti_plan_key_write(const bti_order *order, bti_node *const *wanted, size_t count, bti_plan_key *key) {
     *key = (bti_plan_key){0};
     if (!order_fits(order)) return false;
     writer w = {.order = order};
     bool *asked = mark_asked(order, wanted, count);
     bool written = asked && write_all(&w, asked);
+    size_t hashed = w.words.count;
+    written = written && write_names(&w);
     bti_free(asked);
     bti_numbers_free(&w.met);
     *key = (bti_plan_key){w.nodes.items, w.nodes.count, w.words.items, w.words.count, 0};
     if (written)
-        key->hash = XXH3_64bits(key->words, key->word_count * sizeof *key->words);
+        key->hash = XXH3_64bits(key->words, hashed * sizeof *key->words);
     else
         bti_plan_key_free(key);
     return written;
