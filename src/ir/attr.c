@@ -19,6 +19,7 @@ static const struct {
     KIND(permute, 0),
     KIND(slice, 2 * BTI_MAX_RANK),
     KIND(pad, BTI_MAX_RANK),
+    KIND(window, 1),
     KIND(scan, 1),
     KIND(loop, 1),
     KIND(result, 0),

@@ -7,6 +7,7 @@
 #include "ir/shape.h"
 #include "ir/size.h"
 
+#define BTI_CONV_AXES 3    /* beside images and channels */
 #define BTI_MAX_NUMBERS 16 /* BT_MAX_CUSTOM_ATTRIBUTES */
 
 typedef union bti_attr {
@@ -43,6 +44,12 @@ typedef union bti_attr {
     struct {
         int64_t before[BTI_MAX_RANK]; /* may be symbolic; unused ones 0 */
     } pad;
+    struct {
+        int64_t groups; /* 1 or more, 0 of a batch of none; may be symbolic */
+        /* By axis of x behind the first two: steps of the window, at least 1; elements before x that count as 0; steps between the window's elements, at least
+         * 1. Unused ones 1, 0, 1. */
+        int64_t stride[BTI_CONV_AXES], before[BTI_CONV_AXES], dilation[BTI_CONV_AXES];
+    } window;
     struct {
         int64_t length;      /* steps; may be symbolic */
         int64_t reverse;     /* 1: rows from the last */

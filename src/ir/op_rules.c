@@ -1,5 +1,6 @@
 #include "ir/op_rules.h"
 
+#include "ir/conv.h"
 #include "ir/dtype.h"
 
 /* --- dtypes --------------------------------------------------------------------------------------------------------- */
@@ -287,6 +288,27 @@ static bool shape_matmul(const question *q) {
     take_shape(q->result, x);
     q->result->shape[rank - 1] = y->shape[rank - 1];
     return true;
+}
+
+/* Any that the recorder says, if it is one of a convolution with the inputs. How many places y has follows from x, w and the elements behind x that count as
+ * 0, which no attribute says: past the window's last place all of them are 0. */
+static bool shape_conv(const question *q) {
+    int rank = q->result->rank;
+    int64_t groups = q->attr->window.groups;
+    const int64_t *shape[BTI_CONV_ARRAYS];
+    shape[bti_conv_made(q->op)] = q->result->shape;
+    for (int i = 0; i < 2; i++) shape[bti_conv_input(q->op, i)] = q->inputs[i]->shape;
+    const int64_t *x = shape[BTI_CONV_X], *w = shape[BTI_CONV_W], *y = shape[BTI_CONV_Y];
+    bool fits = rank > 2 && rank <= 2 + BTI_CONV_AXES && q->inputs[0]->rank == rank && q->inputs[1]->rank == rank;
+    fits = fits && bti_may_equal(x[0], y[0]) && bti_may_equal(w[0], y[1]) &&
+           bti_may_equal(x[1], bti_size_mul(w[1], groups)) &&
+           (!are_known(w[0], groups, 0) || !groups || w[0] % groups == 0);
+    if (fits) return true;
+    if (q->why) {
+        bti_shape_text(q->why, q->inputs[0]->rank, q->inputs[0]->shape);
+        bti_str_add(q->why, " and ");
+    }
+    return refuse_shapes(q->why, q->inputs[1], "are not of a convolution that has", rank, q->result->shape);
 }
 
 bool bti_op_shape(bti_op op, int count, bti_node *const *inputs, const bti_attr *attr, bti_type *result, bti_str *why) {

@@ -110,6 +110,20 @@ static const shape_case cases[] = {
     MADE(matmul, 2, {{1, {3}}, {1, {3}}}, .why = "(3,) cannot be multiplied with (3,)"),
     MADE(matmul, 2, {{2, {N, 3}}, {2, {4, 3}}}, .why = "(?1, 3) cannot be multiplied with (4, 3)"),
 
+    ASKED(conv, 2, {{3, {N, 4, 9}}, {3, {6, 2, 3}}}, 4, {2, 2, 1, 1}, {3, {N, 6, 5}}),
+    ASKED(conv, 2, {{3, {5, 4, 9}}, {3, {6, 2, 3}}}, 1, {1}, {3, {5, 6, 7}},
+          "(5, 4, 9) and (6, 2, 3) are not of a convolution that has (5, 6, 7)"),
+    ASKED(conv, 2, {{3, {5, 6, 9}}, {3, {5, 2, 3}}}, 1, {3}, {3, {5, 5, 7}},
+          "(5, 6, 9) and (5, 2, 3) are not of a convolution that has (5, 5, 7)"),
+    ASKED(conv, 2, {{2, {4, 9}}, {2, {4, 3}}}, 1, {1}, {2, {4, 4}},
+          "(4, 9) and (4, 3) are not of a convolution that has (4, 4)"),
+    ASKED(conv_data, 2, {{3, {N, 6, 5}}, {3, {6, 2, 3}}}, 4, {2, 2, 1, 1}, {3, {7, 4, 9}}),
+    ASKED(conv_data, 2, {{3, {3, 6, 5}}, {3, {6, 2, 3}}}, 1, {1}, {3, {2, 2, 9}},
+          "(3, 6, 5) and (6, 2, 3) are not of a convolution that has (2, 2, 9)"),
+    ASKED(conv_weights, 2, {{3, {N, 4, 9}}, {3, {N, 6, 5}}}, 4, {2, 2, 1, 1}, {3, {6, 2, 3}}),
+    ASKED(conv_weights, 2, {{3, {2, 4, 9}}, {3, {2, 6, 5}}}, 1, {1}, {3, {6, 2, 3}},
+          "(2, 4, 9) and (2, 6, 5) are not of a convolution that has (6, 2, 3)"),
+
     ASKED(scan, 1, {{1, {3}}},
           .result = {2, {N, 3}}), /* of these tuples bti_node_fits looks at the regions, or asks the program */
     ASKED(while, 1, {{1, {3}}}, .result = {1, {3}}),

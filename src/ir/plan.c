@@ -4,6 +4,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "ir/conv.h"
+
 static void free_control(bti_control *control) {
     for (int p = 0; p < control->plan_count; p++) bti_plan_free(&control->plans[p]);
     bti_free(control->plans);
@@ -183,10 +185,20 @@ static double operations_of_product(const bti_value *left, const bti_value *made
     return 2 * count_of(made) * (double)left->shape[left->rank - 1];
 }
 
+/* Each element of y is a sum of as many products as an output has weights. */
+static double operations_of_conv(const bti_plan *plan, const bti_step *step) {
+    const bti_value *of[BTI_CONV_ARRAYS];
+    for (int i = 0; i < 2; i++) of[bti_conv_input((bti_op)step->op, i)] = bti_plan_operand(plan, step, i);
+    of[bti_conv_made((bti_op)step->op)] = bti_plan_output(plan, step, 0);
+    double outputs = (double)of[BTI_CONV_W]->shape[0];
+    return outputs > 0 ? 2 * count_of(of[BTI_CONV_Y]) * count_of(of[BTI_CONV_W]) / outputs : 0;
+}
+
 static double operations_of_work(const bti_plan *plan, const bti_step *step) {
     const bti_value *first = bti_plan_operand(plan, step, 0), *output = bti_plan_output(plan, step, 0);
     bti_class class = bti_op_info((bti_op)step->op)->class;
     if (step->op == BTI_OP_matmul) return operations_of_product(first, output);
+    if (bti_op_is_conv((bti_op)step->op)) return operations_of_conv(plan, step);
     if (step->op == BTI_OP_scatter_add || step->op == BTI_OP_scatter_axis)
         return count_of(bti_plan_operand(plan, step, 2));
     if (class == BTI_REDUCE || class == BTI_SCAN || class == BTI_ORDER) return count_of(first);

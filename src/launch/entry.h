@@ -137,6 +137,7 @@ static inline bool bti_words_by_value(int words, int addresses, bti_target targe
 /* A product and its epilogue: the words of the text (render/c/matmul.h) are those of the two matrices, then the epilogue's as those of bti_run. For both
  * the operand that is the product is an index, which has no memory. */
 #define BTI_PRODUCT_WORDS 13
+#define BTI_CONV_WORDS 28 /* of a convolution (render/c/conv.h) */
 #define BTI_PRODUCT_MEMORIES 2
 void bti_epilogue_without_memory(const bti_kernel *kernel, int made, bti_kernel *epilogue);
 void bti_words_append(bti_words *words, const bti_words *more);

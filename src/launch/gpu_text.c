@@ -1,6 +1,8 @@
 /* Primitives with texts of their own (render/c/). The texts take dense arrays [outer][length][inner]; other operands are copied to
  * scratch memory first. */
 #include "base/compare.h"
+#include "ir/conv.h"
+#include "launch/gpu_conv.h"
 #include "launch/gpu_product.h"
 #include "launch/gpu_sort.h"
 #include "reference/operand.h"
@@ -127,7 +129,7 @@ static void begin_job(bti_gpu_job *j) {
     bti_op op = j->asked->op;
     for (int i = 0; i < j->asked->input_count; i++) j->given[i] = j->asked->inputs[i];
     j->wanted = j->asked->output;
-    if (op == BTI_OP_matmul) return;
+    if (bti_op_info(op)->class == BTI_HEAVY) return;
     j->scatters = op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis || op == BTI_OP_update_slice;
     j->axis = bti_attr_axis(op, j->asked->attr);
     bti_gpu_job_split_axes(j, j->scatters ? &j->wanted : &j->given[0], j->axis);
@@ -140,6 +142,7 @@ bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *
     if (!is_order && !bti_operand_count(&asked->output)) return BT_OK;
     if (!is_order) begin_job(&j);
     if (asked->op == BTI_OP_matmul) return bti_gpu_launch_matmul(&j);
+    if (bti_op_is_conv(asked->op)) return bti_gpu_launch_conv(&j);
     BTI_TRY(bti_gpu_work_module(gpu, work, &j.module));
     if (is_order) return bti_gpu_launch_order(&j);
     for (int i = j.scatters; i < asked->input_count; i++) /* their first is copied to the output */

@@ -58,6 +58,25 @@ CALL(top_k, bt_top_k(x[0], 2))
 CALL(gather_axis, bti_gather_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
+/* Strides that leave places of x out, pads, gaps in the kernel, groups; of each the two gradients, which are operations too. */
+static const bt_conv_options *conv_options(int number) {
+    static bt_conv_options options[3];
+    options[0] = *BT_CONV(.stride = {2}, .pad_low = {1}, .pad_high = {2});
+    options[1] = *BT_CONV(.dilation = {1, 2}, .groups = 2, .pad_high = {0, 1});
+    options[2] = *BT_CONV(.stride = {2, 1}, .pad_low = {1, 0}, .output_pad = {1, 0});
+    return &options[number];
+}
+/* Of what is linear in w: its gradient, given the array that flows into it. */
+static bt_array *conv_weights(bt_array *x, bt_array *y, int number, bt_shape of_w) {
+    bt_array *w = bt_full_shape(0, BT_F64, of_w), *made[1];
+    bt_array *loss = bt_sum(bt_mul(bt_conv(x, w, conv_options(number)), y), BT_ALL, false);
+    return bt_grad(loss, &w, 1, made) == BT_OK ? made[0] : bti_poison(bti_error_last());
+}
+CALL(conv, bt_conv(x[0], x[1], conv_options(0)))
+CALL(conv_groups, bt_conv(x[0], x[1], conv_options(1)))
+CALL(conv_data, bt_conv_transposed(x[0], x[1], conv_options(2)))
+CALL(conv_weights, conv_weights(x[0], x[1], 0, ((bt_shape){3, {2, 2, 3}})))
+CALL(conv_weights_groups, conv_weights(x[0], x[1], 1, ((bt_shape){4, {2, 1, 2, 2}})))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(barrier, bti_record_by_rules(BTI_OP_barrier, x, 2, NULL))
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
@@ -131,6 +150,11 @@ static const rule_case cases[] = {
     {BTI_OP_scatter_axis, call_scatter_axis, 2, {{2, {2, 3}}, {2, {2, 2}}}, 0},
     {BTI_OP_matmul, call_matmul, 2, {{2, {2, 3}}, {2, {3, 4}}}, 0},
     {BTI_OP_matmul, call_matmul, 2, {{3, {2, 1, 3}}, {3, {2, 3, 2}}}, 0},
+    {BTI_OP_conv, call_conv, 2, {{3, {2, 2, 5}}, {3, {2, 2, 3}}}, 0},
+    {BTI_OP_conv, call_conv_groups, 2, {{4, {1, 4, 3, 4}}, {4, {2, 2, 2, 2}}}, 0},
+    {BTI_OP_conv_data, call_conv_data, 2, {{4, {1, 2, 2, 3}}, {4, {2, 1, 3, 2}}}, 0},
+    {BTI_OP_conv_weights, call_conv_weights, 2, {{3, {2, 2, 5}}, {3, {2, 2, 3}}}, 0},
+    {BTI_OP_conv_weights, call_conv_weights_groups, 2, {{4, {1, 2, 3, 3}}, {4, {1, 2, 2, 2}}}, 0},
     {BTI_OP_barrier, call_barrier, 2, {{2, {2, 2}}, {0, {0}}}, 0},
     {BTI_OP_callback, call_callback, 1, {{2, {2, 2}}}, 0},
     {BTI_OP_custom, call_custom, 2, {{1, {3}}, {1, {3}}}, 0},

@@ -17,6 +17,9 @@ void bti_interpret_cumsum(const bti_work *work);
 /* gather.c */
 void bti_interpret_gather(const bti_work *work);
 
+/* conv.c */
+void bti_interpret_conv(const bti_work *work);
+
 /* order.c */
 bt_status bti_interpret_order(const bti_work *work);
 

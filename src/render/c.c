@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ir/conv.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
 #include "launch/program.h"
@@ -174,6 +175,15 @@ static bool render_product(bti_str *text, bt_dtype dtype, bti_target target) {
     return !text->failed;
 }
 
+static bool render_conv(bti_str *text, bti_op op, bt_dtype dtype, bti_target target) {
+    static const char *const makes[] = {[BTI_CONV_X] = "X", [BTI_CONV_W] = "W", [BTI_CONV_Y] = "Y"};
+    bti_render_c_words(text, target);
+    begin_product(text, dtype);
+    bti_str_addf(text, "#define MAKES_%s\n", makes[bti_conv_made(op)]);
+    bti_c_conv(text);
+    return !text->failed;
+}
+
 bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_dtype dtype, bti_target target) {
     bti_c *w = bti_calloc(1, sizeof *w);
     bti_kernel *epilogue = bti_alloc(sizeof *epilogue);
@@ -194,6 +204,7 @@ bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
     bt_dtype of = dtypes[0], index = count > 2 ? dtypes[1] : BT_I32;
     if (op == BTI_OP_matmul) return render_product(text, of, target);
+    if (bti_op_is_conv(op)) return render_conv(text, op, of, target);
     bti_render_c_words(text, target);
     bti_str_addf(text, "#define T %s\n#define E %s\n#define I %s\n", bti_c_stored_type(of),
                  unsigned_type(bt_dtype_size(of)), bti_c_stored_type(index));

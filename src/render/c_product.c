@@ -7,6 +7,9 @@
 static const char matmul[] = {
 #include "c_matmul.inc"
     0};
+static const char conv[] = {
+#include "c_conv.inc"
+    0};
 static const char store_tile[] = "STORE_TILE;";
 
 /* What stands before the store of the tile, and after it. */
@@ -33,6 +36,28 @@ void bti_c_plain_product(bti_str *text) {
                  "STORED(total[i][j]);\n"
                  "            }",
                  BTI_PRODUCT_WORDS, BTI_PRODUCT_WORDS + 1, BTI_PRODUCT_WORDS + 2, BTI_PRODUCT_WORDS + 3);
+    add_after(text);
+}
+
+void bti_c_conv(bti_str *text) {
+    bti_str_addf(text,
+                 "struct words { i64 at[%d]; };\n"
+                 "#define WORDS const struct words words\n"
+                 "#define W(number) words.at[number]\n"
+                 "#define MEMORIES MEMORY(2)\n",
+                 BTI_CONV_WORDS);
+    bti_str_add(text, conv);
+    add_before(text);
+    bti_str_addf(text,
+                 "GLOBAL T *made = (GLOBAL T *)ADDRESS(2, %d);\n"
+                 "        UNROLL\n"
+                 "        for (i32 i = 0; i < EACH; i++)\n"
+                 "            for (i32 j = 0; j < EACH; j++) {\n"
+                 "                const i64 at_row = i0 + row + i, at_column = j0 + column + 16 * j;\n"
+                 "                if (at_row < rows && at_column < columns) made[MADE_AT(at_row, at_column)] = "
+                 "STORED(total[i][j]);\n"
+                 "            }",
+                 BTI_CONV_WORDS - 1);
     add_after(text);
 }
 

@@ -124,6 +124,7 @@ void bti_c_reduction(bti_c *w);
 /* --- products (c_product.c) --- */
 /* After what define_accumulator() of c.c defines: the function, which stores the product, or which applies the kernel, whose operand `made` is the product. */
 void bti_c_plain_product(bti_str *text);
+void bti_c_conv(bti_str *text); /* after what says which array is made */
 void bti_c_epilogue(bti_c *w, int made);
 
 #endif

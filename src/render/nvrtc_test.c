@@ -172,6 +172,9 @@ static bool has_text(bti_op op) {
     case BTI_OP_top_k:
     case BTI_OP_gather_axis:
     case BTI_OP_scatter_axis:
+    case BTI_OP_conv:
+    case BTI_OP_conv_data:
+    case BTI_OP_conv_weights:
     case BTI_OP_matmul: return true;
     default: return false;
     }

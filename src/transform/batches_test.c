@@ -78,6 +78,19 @@ CALL(top_k_indices, bt_top_k_indices(x[0], 3))
 CALL(gather_axis, bti_gather_axis(x[0], x[1], 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], x[1], x[2], 0))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
+/* The gradient of w, which is 0: y flows into it. */
+static bt_array *conv_weights(bt_array *x, bt_array *y, bt_shape of_w, int64_t groups) {
+    bt_array *w = bt_full_shape(0, BT_F32, of_w), *made[1];
+    const bt_conv_options *options = BT_CONV(.stride = {2}, .pad_low = {1}, .groups = groups);
+    bt_array *loss = bt_sum(bt_mul(bt_conv(x, w, options), y), BT_ALL, false);
+    return bt_grad(loss, &w, 1, made) == BT_OK ? made[0] : bti_poison(bti_error_last());
+}
+CALL(conv, bt_conv(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1})))
+CALL(conv_groups, bt_conv(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1}, .groups = 2)))
+CALL(conv_data, bt_conv_transposed(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1})))
+CALL(conv_data_groups, bt_conv_transposed(x[0], x[1], BT_CONV(.stride = {2}, .groups = 2)))
+CALL(conv_weights, conv_weights(x[0], x[1], (bt_shape){3, {3, 2, 2}}, 1))
+CALL(conv_weights_groups, conv_weights(x[0], x[1], (bt_shape){3, {4, 1, 2}}, 2))
 CALL(barrier, bti_record_by_rules(BTI_OP_barrier, x, 2, NULL))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
@@ -159,6 +172,12 @@ static const batch_case cases[] = {
     {BTI_OP_matmul, call_matmul, 2, {F(2, {1, 5}), F(2, {5, 1})}, false},
     {BTI_OP_matmul, call_matmul, 2, {F(2, {2, 0}), F(2, {0, 3})}, false},
     {BTI_OP_matmul, call_matmul, 2, {F(3, {2, 2, 3}), F(3, {2, 3, 2})}, false},
+    {BTI_OP_conv, call_conv, 2, {F(3, {2, 2, 5}), F(3, {3, 2, 2})}, true},
+    {BTI_OP_conv, call_conv_groups, 2, {F(3, {2, 2, 5}), F(3, {4, 1, 2})}, true},
+    {BTI_OP_conv_data, call_conv_data, 2, {F(3, {2, 3, 3}), F(3, {3, 2, 2})}, true},
+    {BTI_OP_conv_data, call_conv_data_groups, 2, {F(3, {2, 4, 3}), F(3, {4, 1, 2})}, true},
+    {BTI_OP_conv_weights, call_conv_weights, 2, {F(3, {2, 2, 5}), F(3, {2, 3, 3})}, true},
+    {BTI_OP_conv_weights, call_conv_weights_groups, 2, {F(3, {2, 2, 5}), F(3, {2, 4, 3})}, true},
     {BTI_OP_barrier, call_barrier, 2, {F(2, {2, 2}), F(1, {3})}, false},
     {BTI_OP_callback, call_callback, 1, {F(2, {2, 2})}, false},
     {BTI_OP_custom, call_custom_by_row, 2, {F(1, {3}), F(1, {2})}, false},

@@ -7,7 +7,8 @@
 
 #include "ir/attr.h"
 
-/* The numbers stand in the order of the members of the operation's kind; of a slice: all starts, then all steps. */
+/* The numbers stand in the order of the members of the operation's kind; of a slice: all starts, then all steps; of a
+ * window: the groups, then of each axis stride, places before and dilation. */
 static inline bti_attr attr_of(bti_op op, int count, const int64_t *numbers) {
     bti_attr attr;
     memset(&attr, 0, sizeof attr);
@@ -28,6 +29,15 @@ static inline bti_attr attr_of(bti_op op, int count, const int64_t *numbers) {
                 attr.slice.step[i - count / 2] = numbers[i];
             break;
         case BTI_ATTR_pad: attr.pad.before[i] = numbers[i]; break;
+        case BTI_ATTR_window:
+            if (i) {
+                int64_t *of[] = {attr.window.stride, attr.window.before, attr.window.dilation};
+                of[(i - 1) % 3][(i - 1) / 3] = numbers[i];
+                break;
+            }
+            attr.window.groups = numbers[0];
+            for (int axis = 0; axis < BTI_CONV_AXES; axis++) attr.window.stride[axis] = attr.window.dilation[axis] = 1;
+            break;
         default: abort();
         }
     return attr;

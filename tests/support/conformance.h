@@ -22,7 +22,8 @@ typedef struct cases {
     const char *name; /* of the row */
     void (*run)(const row *of);
 } cases;
-extern const cases elementwise_cases[], structured_cases[], source_cases[], control_cases[]; /* each ends with a NULL */
+/* Each ends with a NULL. */
+extern const cases elementwise_cases[], structured_cases[], conv_cases[], source_cases[], control_cases[];
 
 /* Shapes at the edges: a scalar, nothing, eight axes... */
 extern const bt_shape edge_shapes[];

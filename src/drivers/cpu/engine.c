@@ -7,11 +7,13 @@
 #include "base/error.h"
 #include "base/flags.h"
 #include "drivers/cpu/check.h"
+#include "drivers/cpu/conv/conv.h"
 #include "drivers/cpu/gather.h"
 #include "drivers/cpu/launch.h"
 #include "drivers/cpu/product/product.h"
 #include "drivers/cpu/sort/order.h"
 #include "drivers/cpu/target.h"
+#include "ir/conv.h"
 #include "reference/interp.h"
 
 /* --- primitives that run whole ------------------------------------------------------------------------------------ */
@@ -20,6 +22,7 @@ bt_status bti_cpu_launch(void *device, void *program, const bti_work *work) {
     (void)device, (void)program;
     if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return bti_interpret(work);
     if (work->op == BTI_OP_matmul) return bti_product(work);
+    if (bti_op_is_conv(work->op)) return bti_cpu_conv(work);
     switch (bti_op_info(work->op)->class) {
     case BTI_ORDER: return bti_cpu_order(work);
     case BTI_SCAN:

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "launch/entry.h"
+#include "reference/conv.h"
 
 enum {
     SECTOR = 32, /* bytes */
@@ -101,6 +102,20 @@ bti_sim_demand bti_sim_card_product(const bti_work *work, int precision, bool wr
     return d;
 }
 
+/* By our own text, which knows no tensor cores. */
+static bti_sim_demand demand_of_conv(const bti_work *work) {
+    bti_conv c = bti_conv_of(work);
+    bti_conv_product p = bti_conv_product_of(&c);
+    double rows = (double)p.rows, columns = (double)p.columns, depth = (double)p.depth, groups = (double)c.groups;
+    bti_sim_demand d = {.kernels = 1, .rate = work->output.dtype == BT_F64 ? BTI_SIM_F64 : BTI_SIM_F32};
+    d.written = bti_sim_bytes_of(&work->output);
+    d.bytes = d.asked = bti_sim_bytes_of(&work->inputs[0]) + bti_sim_bytes_of(&work->inputs[1]) + d.written;
+    d.operations = 2 * groups * rows * columns * depth;
+    d.tiles =
+        groups * bti_sim_ceiling(rows, TILE) * bti_sim_ceiling(columns, TILE) * bti_sim_ceiling(depth, LEAST_INNER);
+    return d;
+}
+
 /* A pass counts digits, sums the counts and moves what it sorts, and waits for what it reads of each; lines that a group sorts by itself need one kernel, and one that unpacks. */
 static bti_sim_demand demand_of_sort(double elements, double line, double key_bytes) {
     bool in_group = line <= SORTED_IN_GROUP;
@@ -149,6 +164,9 @@ bti_sim_demand bti_sim_card_work(const bti_sim_model *model, const bti_work *wor
     for (int i = 0; i < work->input_count; i++) read += bti_sim_bytes_of(&work->inputs[i]);
     switch (work->op) {
     case BTI_OP_matmul: return bti_sim_card_product(work, precision, true);
+    case BTI_OP_conv:
+    case BTI_OP_conv_data:
+    case BTI_OP_conv_weights: return demand_of_conv(work);
     case BTI_OP_take:
     case BTI_OP_gather_axis: { /* of x only the rows that are taken */
         double indices = bti_sim_bytes_of(&work->inputs[1]);

@@ -7,6 +7,7 @@
 #include "drivers/cpu/launch.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
+#include "reference/conv.h"
 
 enum {
     LINE = 64,                    /* bytes of a line of the caches */
@@ -123,6 +124,19 @@ static bti_sim_demand demand_of_product(const bti_sim_model *model, const bti_wo
     return d;
 }
 
+/* Images are brought into the library's layout, and out of it; each is a call. */
+static bti_sim_demand demand_of_conv(const bti_sim_model *model, const bti_work *work, int precision) {
+    bti_conv c = bti_conv_of(work);
+    bti_conv_product p = bti_conv_product_of(&c);
+    double read = bti_sim_bytes_of(&work->inputs[0]) + bti_sim_bytes_of(&work->inputs[1]);
+    bti_sim_demand d = bti_sim_cores_move(model, 2 * read, 2 * bti_sim_bytes_of(&work->output));
+    d.rate = bti_sim_rate_of(work->output.dtype, precision);
+    d.operations = 2 * (double)c.groups * (double)p.rows * (double)p.columns * (double)p.depth;
+    d.warps = warps_of(model, d.operations / 2 / PIECE_INSTRUCTIONS);
+    d.calls = d.rate == BTI_SIM_NO_LIBRARY ? 0 : (double)c.images;
+    return d;
+}
+
 /* --- other primitives -------------------------------------------------------------------------------------------------------- */
 
 /* So many clocks for each element, beside what is moved. */
@@ -202,6 +216,9 @@ bti_sim_demand bti_sim_cores_work(const bti_sim_model *model, const bti_work *wo
     uint64_t scalar;
     switch (work->op) {
     case BTI_OP_matmul: return demand_of_product(model, work, precision);
+    case BTI_OP_conv:
+    case BTI_OP_conv_data:
+    case BTI_OP_conv_weights: return demand_of_conv(model, work, precision);
     case BTI_OP_take:
     case BTI_OP_gather_axis: return demand_of_take(model, work);
     case BTI_OP_sort:

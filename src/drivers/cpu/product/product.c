@@ -154,7 +154,7 @@ static tile_function *choose_function(const product *p) {
                  p->m * p->n * p->k <= SMALL; /* m * n cannot overflow: the output has so many elements */
     if (small || p->k == 0 || !bti_dtype_is_float(p->dtype)) return own_tile;
     if (p->dtype == BT_F64) return bti_openblas_available() && fits_int(p) ? f64_tile : own_tile;
-    if (!bti_onednn_available()) return own_tile;
+    if (!bti_dnnl_open()) return own_tile;
     if (p->dtype == BT_F32) return f32_tile;
     return p->dtype == BT_BF16 && bti_onednn_has_bf16() ? bf16_tile : widened_tile;
 }
@@ -331,12 +331,12 @@ bt_status bti_product(const bti_work *work) {
 }
 
 void bti_product_look(bti_product_state *state, bool attempt) {
-    if (attempt) (void)bti_onednn_available(), (void)bti_openblas_available();
-    bti_onednn_state(&state->onednn, &state->primitives);
+    if (attempt) (void)bti_dnnl_open(), (void)bti_openblas_available();
+    bti_dnnl_state(&state->onednn, &state->primitives);
     bti_openblas_state(&state->openblas);
 }
 
 void bti_product_use(const char *const *onednn, const char *const *openblas) {
-    bti_onednn_use(onednn);
+    bti_dnnl_use(onednn);
     bti_openblas_use(openblas);
 }

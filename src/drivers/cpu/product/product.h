@@ -19,7 +19,7 @@ typedef struct bti_product_state {
 /* The state of the libraries. `attempt`: opens both first. */
 void bti_product_look(bti_product_state *state, bool attempt);
 
-/* For tests: bti_onednn_use and bti_openblas_use. */
+/* For tests: bti_dnnl_use and bti_openblas_use. */
 void bti_product_use(const char *const *onednn, const char *const *openblas);
 
 #endif

@@ -305,11 +305,11 @@ static void primitives_are_bounded(void **state) {
     assert_int_equal(now.primitives.made, 10);
     assert_int_equal(now.primitives.kept, 10);
     assert_int_equal(now.primitives.evicted, 0);
-    for (int i = 0; i < 2 * BTI_ONEDNN_PRIMITIVES; i++) try_product(BT_BF16, 1, 40 + i, 41, 40, PLAIN, PLAIN, PLAIN);
+    for (int i = 0; i < 2 * BTI_DNNL_PRIMITIVES; i++) try_product(BT_BF16, 1, 40 + i, 41, 40, PLAIN, PLAIN, PLAIN);
     bti_product_look(&now, false);
-    assert_int_equal(now.primitives.kept, BTI_ONEDNN_PRIMITIVES);
-    assert_int_equal(now.primitives.made, 10 + 2 * BTI_ONEDNN_PRIMITIVES);
-    assert_int_equal(now.primitives.evicted, 10 + BTI_ONEDNN_PRIMITIVES);
+    assert_int_equal(now.primitives.kept, BTI_DNNL_PRIMITIVES);
+    assert_int_equal(now.primitives.made, 10 + 2 * BTI_DNNL_PRIMITIVES);
+    assert_int_equal(now.primitives.evicted, 10 + BTI_DNNL_PRIMITIVES);
 }
 
 static void memory_short(void **state) {

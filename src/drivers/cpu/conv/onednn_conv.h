@@ -1,0 +1,11 @@
+/* Convolutions by oneDNN. */
+#ifndef BTI_DRIVERS_CPU_CONV_ONEDNN_CONV_H
+#define BTI_DRIVERS_CPU_CONV_ONEDNN_CONV_H
+
+#include "base/error.h"
+#include "reference/conv.h"
+
+/* Arrays are float32 and dense. *done false: oneDNN is not there, or has no fast way, and nothing is written. */
+bt_status bti_conv_by_onednn(const bti_conv *c, bool *done);
+
+#endif

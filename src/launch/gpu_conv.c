@@ -1,0 +1,32 @@
+#include "launch/gpu_conv.h"
+
+#include "launch/gpu_job.h"
+#include "reference/conv.h"
+#include "reference/operand.h"
+
+#define SIDE 64 /* of a tile: render/c/matmul.h */
+
+static void add_axes(bti_gpu_job *j, const int64_t sizes[BTI_CONV_AXES]) {
+    BTI_GPU_NUMBERS(j, sizes[0], sizes[1], sizes[2]);
+}
+
+bt_status bti_gpu_launch_conv(bti_gpu_job *j) {
+    static const bti_gpu_text_entry entry = {0, "bti_matmul", 1};
+    bti_conv c = bti_conv_of(j->asked);
+    bti_conv_product s = bti_conv_product_of(&c);
+    if (s.rows > INT32_MAX || s.columns > INT32_MAX || s.depth > INT32_MAX)
+        return bti_fail(BT_UNIMPLEMENTED,
+                        "%s: a convolution of %lld outputs by %lld places by %lld; each must be less than 2**31",
+                        j->gpu->name, (long long)s.rows, (long long)s.columns, (long long)s.depth);
+    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
+    for (int i = 0; i < 2; i++) BTI_TRY(bti_gpu_job_make_dense_input(j, i));
+    BTI_TRY(bti_gpu_job_make_dense_output(j));
+    int64_t tiles = c.groups * bti_pieces_of(s.rows, SIDE) * bti_pieces_of(s.columns, SIDE);
+    BTI_GPU_ADDRESSES(j, bti_gpu_job_input(j, 1), bti_gpu_job_input(j, 0)); /* left: w, or y where w is made */
+    BTI_GPU_NUMBERS(j, tiles, c.groups, s.rows, s.columns, s.depth, c.outputs, c.channels);
+    add_axes(j, c.x), add_axes(j, c.w), add_axes(j, c.y), add_axes(j, c.stride), add_axes(j, c.before),
+        add_axes(j, c.dilation);
+    bti_words_add_address(&j->words, j->output.address);
+    BTI_TRY(bti_gpu_job_launch(j, entry, tiles));
+    return bti_gpu_job_store_output(j);
+}
