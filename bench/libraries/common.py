@@ -1,5 +1,6 @@
 """What the rows of all libraries share: inputs that berth makes alike (src/cli/bench_inputs.c), shapes, the comparison."""
 from collections import namedtuple
+from functools import partial
 import os
 import subprocess
 import sys
@@ -68,6 +69,12 @@ INPUTS = {
 }
 INPUTS |= {"layer_norm_gradient": lambda: [*INPUTS["layer_norm"](), floats(4, -1, 1, 8192, 1024)],
            "softmax_gradient": lambda: [*INPUTS["softmax"](), floats(2, -1, 1, 8192, 1024)]}
+# Rows of convolutions: channels, size, outputs, groups, kernel, stride, padding.
+CONVS = {"conv3x3": (64, 56, 64, 1, 3, 1, 1), "conv7x7s2": (3, 224, 64, 1, 7, 2, 3), "conv1x1": (256, 56, 64, 1, 1, 1, 0),
+         "conv_depthwise": (128, 28, 128, 128, 3, 1, 1)}
+INPUTS |= {row: partial(lambda c, size, o, groups, k, *_: [floats(1, -1, 1, 8, c, size, size), floats(2, -1, 1, o, c // groups, k, k)], *conv)
+           for row, conv in CONVS.items()}
+INPUTS["conv_grad"] = lambda: [*INPUTS["conv3x3"](), floats(3, -1, 1, 8, 64, 56, 56)]
 INPUTS |= {f"{row}_vmap": INPUTS[of] for row, of in (("matmul", "matmul1024"), ("softmax", "softmax"), ("gather", "gather"))}
 INPUTS |= {row: lambda: [floats(1, -0.2, 0.2, 64, 128), floats(2, -0.2, 0.2, 128, 10), floats(3, -1, 1, 256, 64)]
            for row in ("example_gradients", "example_gradients_by_hand", "hvp")}
@@ -192,7 +199,7 @@ def startup(source):
 
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
-              "gru_step": 1e-3, "scan_steps": 1e-4}
+              "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
 TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}

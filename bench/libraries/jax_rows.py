@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row,
+from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row,
                     SCAN_STEPS, WHILE_STEPS, batch, gru_inputs, new_function, parameters, plain, startup)
 
 if DEVICE != "cpu":
@@ -37,6 +37,22 @@ def gradients(row, function):
         return Row(lambda repetition: call(d, *values), lambda: jnp.concatenate([x.reshape(-1) for x in call(d, *values)]))
 
     return prepare
+
+
+def conv(row):
+    *_, groups, _, stride, padding = CONVS[row]
+    return lambda x, w: jax.lax.conv_general_dilated(x, w, (stride, stride), [(padding, padding)] * 2, feature_group_count=groups)
+
+
+def conv_and_gradients(x, w, d):
+    y, back = jax.vjp(conv("conv3x3"), x, w)
+    return [y, *back(d)]
+
+
+def conv_gradients():
+    x, w, d = map(jnp.asarray, INPUTS["conv_grad"]())
+    call = jax.jit(conv_and_gradients)
+    return Row(lambda repetition: call(x, w, d), lambda: jnp.concatenate([part.reshape(-1) for part in call(x, w, d)]))
 
 
 def root_minus_log(x):
@@ -305,6 +321,8 @@ JIT = {
     "gather": compiled("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
     "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
     "softmax_gradient": gradients("softmax_gradient", jax.nn.softmax),
+    **{row: compiled(row, conv(row)) for row in CONVS},
+    "conv_grad": conv_gradients,
     "matmul_vmap": compiled("matmul_vmap", jax.vmap(jnp.matmul, (None, 0))),
     "softmax_vmap": compiled("softmax_vmap", jax.vmap(jax.nn.softmax)),
     "gather_vmap": compiled("gather_vmap", jax.vmap(lambda table, index: jnp.take(table, index, axis=0), (None, 0))),

@@ -1,9 +1,10 @@
 import os
+from functools import partial
 
 import torch
 from torch.nn import functional
 
-from common import (ADDS, CALLS, CHECKED_STEPS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
+from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
                     PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, startup)
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
@@ -44,6 +45,23 @@ def gradients(row, function):
         return Row(run, lambda: torch.cat([x.reshape(-1) for x in run(0)]))
 
     return prepare
+
+
+def conv(row):
+    *_, groups, _, stride, padding = CONVS[row]
+    return partial(torch.nn.functional.conv2d, stride=stride, padding=padding, groups=groups)
+
+
+def conv_gradients():
+    """The result too."""
+    x, w, d = map(tensor, INPUTS["conv_grad"]())
+    x.requires_grad_(), w.requires_grad_()
+
+    def run(repetition):
+        y = conv("conv3x3")(x, w)
+        return [y, *torch.autograd.grad(y, (x, w), d)]
+
+    return Row(run, lambda: torch.cat([part.detach().reshape(-1) for part in run(0)]))
 
 
 def root_minus_log(x):
@@ -238,6 +256,8 @@ PEERS = {
         "dependent_adds": eager("dependent_adds", dependent_adds),
         "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
         "softmax_gradient": gradients("softmax_gradient", lambda x: torch.softmax(x, -1)),
+        **{row: eager(row, conv(row)) for row in CONVS},
+        "conv_grad": conv_gradients,
         "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "
                                    "print(*(t.tensor([1., 2.]) + t.tensor([3., 4.])).tolist())"),
         **{name: step(name) for name in NETWORKS},
