@@ -28,7 +28,8 @@ bt_status bti_cpu_conv(const bti_work *work) {
     if (!bti_operand_count(&made)) return BT_OK;
     for (int i = 0; i < BTI_CONV_ARRAYS && status == BT_OK; i++)
         status = make_dense(&c.array[i], i != (int)c.made, &scratch[i]);
-    if (status == BT_OK && made.dtype == BT_F32) status = bti_conv_by_onednn(&c, &done);
+    if (status == BT_OK && bti_conv_is_product(&c)) status = bti_conv_by_product(&c), done = true;
+    if (status == BT_OK && !done && made.dtype == BT_F32) status = bti_conv_by_onednn(&c, &done);
     if (status == BT_OK && !done) status = bti_conv_by_columns(&c);
     if (status == BT_OK && scratch[c.made]) bti_cpu_copy(&made, &c.array[c.made]);
     for (int i = 0; i < BTI_CONV_ARRAYS; i++) bti_free(scratch[i]);
