@@ -180,6 +180,10 @@ static void operations(void **state) {
         ARRAY(bt_cross_entropy, bt_cross_entropy(NULL, NULL));
         ARRAY(bt_binary_cross_entropy, bt_binary_cross_entropy(NULL, NULL));
         ARRAY(bt_huber, bt_huber(NULL, NULL, 1));
+        ARRAY(bt_max_pool, bt_max_pool(NULL, NULL));
+        ARRAY(bt_avg_pool, bt_avg_pool(NULL, NULL));
+        ARRAY(bt_adaptive_max_pool, bt_adaptive_max_pool(NULL, BT_SHAPE(1)));
+        ARRAY(bt_adaptive_avg_pool, bt_adaptive_avg_pool(NULL, BT_SHAPE(1)));
         ARRAY(bt_conv, bt_conv(NULL, NULL, NULL));
         ARRAY(bt_conv_transposed, bt_conv_transposed(NULL, NULL, NULL));
         ARRAY(bt_conv2d, bt_conv2d(NULL, NULL, NULL, NULL, NULL, 1));
@@ -240,6 +244,10 @@ static void what_shapes_and_dtypes_are_wrong(void **state) {
         ARRAY(bt_slice_axis, bt_slice_axis(x, 4, 0, 1, 1));
         ARRAY(bt_cast, bt_cast(x, (bt_dtype)99));
         ARRAY(bt_bit_and, bt_bit_and(x, x));
+        ARRAY(bt_max_pool, bt_max_pool(x, NULL));
+        ARRAY(bt_avg_pool, bt_avg_pool(x, NULL));
+        ARRAY(bt_adaptive_max_pool, bt_adaptive_max_pool(x, BT_SHAPE(1)));
+        ARRAY(bt_adaptive_avg_pool, bt_adaptive_avg_pool(x, BT_SHAPE(1)));
         ARRAY(bt_conv, bt_conv(x, x, NULL));
         ARRAY(bt_conv_transposed, bt_conv_transposed(x, x, NULL));
         ARRAY(bt_conv2d, bt_conv2d(x, x, NULL, NULL, NULL, 1));

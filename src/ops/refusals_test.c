@@ -222,6 +222,25 @@ static void refuses_windows(void **state) {
     BAD(conv2d, bt_conv2d(image(), image(), NULL, SIZES(0, -1), NULL, 1), "pads");
     BAD(conv2d, bt_conv2d(image(), image(), NULL, SIZES(0, INT64_MAX), NULL, 1), "too great");
     BAD(conv2d, bt_conv2d(image(), bt_ones(BT_F32, 1, 2, 5, 1), NULL, NULL, NULL, 1), "kernel");
+    BAD(conv, bt_conv(vector(), image(), NULL), "three to five");
+    BAD(conv, bt_conv(image(), image(), BT_CONV(.dilation = {0, -1})), "dilations must be");
+    BAD(conv, bt_conv(image(), image(), BT_CONV(.dilation = {0, INT64_MAX})), "dilations are too great");
+    BAD(conv, bt_conv(image(), image(), BT_CONV(.stride = {1, 1, 2})), "an axis that they do not have");
+    BAD(conv, bt_conv(image(), image(), BT_CONV(.output_pad = {1})), "of bt_conv_transposed");
+    BAD(conv, bt_conv(image(), image(), &(bt_conv_options){.groups = 1}), "BT_CONV(");
+    BAD(conv_transposed, bt_conv_transposed(image(), bt_ones(BT_F32, 3, 2, 2, 2), NULL), "channels of y");
+    BAD(conv_transposed, bt_conv_transposed(image(), bt_ones(BT_F32, 2, 2, 2, 2), BT_CONV(.stride = {INT64_MAX})),
+        "nothing is left");
+    BAD(conv_transposed, bt_conv_transposed(image(), bt_ones(BT_F32, 2, 2, 2, 2), BT_CONV(.output_pad = {1})),
+        "output_pad must be");
+    BAD(max_pool, bt_max_pool(vector(), BT_POOL(.window = {2})), "three to five axes");
+    BAD(max_pool, bt_max_pool(image(), NULL), "BT_POOL(");
+    BAD(max_pool, bt_max_pool(image(), BT_POOL(.window = {2})), "must be 1 or more");
+    BAD(max_pool, bt_max_pool(image(), BT_POOL(.window = {2, 2}, .pad_low = {2})), "less than the window");
+    BAD(avg_pool, bt_avg_pool(image(), BT_POOL(.window = {2, 9})), "no larger than the axis");
+    BAD(avg_pool, bt_avg_pool(image(), BT_POOL(.window = {2, 2, 2})), "speak of axis 4");
+    BAD(adaptive_max_pool, bt_adaptive_max_pool(image(), BT_SHAPE(2)), "two axes more");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), BT_SHAPE(1, 99)), "no larger than x's");
     BAD(max_pool2d, bt_max_pool2d(vector(), SIZES(2, 2), NULL), "four axes");
     BAD(max_pool2d, bt_max_pool2d(image(), NULL, NULL), "window");
     BAD(max_pool2d, bt_max_pool2d(image(), SIZES(2, 5), NULL), "window 5");

@@ -220,6 +220,37 @@ static bt_array *pool(call *c, bt_array *(*pooled)(bt_array *, const int64_t *, 
 static bt_array *do_max_pool2d(call *c) { return pool(c, bt_max_pool2d); }
 static bt_array *do_avg_pool2d(call *c) { return pool(c, bt_avg_pool2d); }
 
+static bt_array *do_conv_any(call *c, bt_array *(*conv)(bt_array *, bt_array *, const bt_conv_options *)) {
+    bt_conv_options options = *BT_CONV(.groups = attr_int(c, "groups", 1));
+    int axes = bt_rank(c->in[0]) - 2;
+    attr_list(c, "strides", options.stride, axes);
+    attr_list(c, "pad_low", options.pad_low, axes);
+    attr_list(c, "pad_high", options.pad_high, axes);
+    attr_list(c, "dilation", options.dilation, axes);
+    attr_list(c, "output_pad", options.output_pad, axes);
+    return conv(c->in[0], c->in[1], &options);
+}
+static bt_array *do_conv(call *c) { return do_conv_any(c, bt_conv); }
+static bt_array *do_conv_transposed(call *c) { return do_conv_any(c, bt_conv_transposed); }
+static bt_array *do_pool(call *c, bt_array *(*pooled)(bt_array *, const bt_pool_options *)) {
+    bt_pool_options options = *BT_POOL(.exclude_pads = attr_bool(c, "exclude_pads", false));
+    int axes = bt_rank(c->in[0]) - 2;
+    if (!attr_list(c, "window", options.window, axes)) return refuse(c, "no window");
+    attr_list(c, "strides", options.stride, axes);
+    attr_list(c, "pad_low", options.pad_low, axes);
+    attr_list(c, "pad_high", options.pad_high, axes);
+    attr_list(c, "dilation", options.dilation, axes);
+    return pooled(c->in[0], &options);
+}
+static bt_array *do_max_pool(call *c) { return do_pool(c, bt_max_pool); }
+static bt_array *do_avg_pool(call *c) { return do_pool(c, bt_avg_pool); }
+static bt_array *do_adaptive(call *c, bt_array *(*pooled)(bt_array *, bt_shape)) {
+    bt_shape sizes = {.rank = bt_rank(c->in[0]) - 2};
+    return attr_list(c, "sizes", sizes.size, sizes.rank) ? pooled(c->in[0], sizes) : refuse(c, "no sizes");
+}
+static bt_array *do_adaptive_max_pool(call *c) { return do_adaptive(c, bt_adaptive_max_pool); }
+static bt_array *do_adaptive_avg_pool(call *c) { return do_adaptive(c, bt_adaptive_avg_pool); }
+
 /* --- the table ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -274,6 +305,12 @@ static const struct {
     {"conv2d", 2, 2, do_conv2d},
     {"max_pool2d", 1, 1, do_max_pool2d},
     {"avg_pool2d", 1, 1, do_avg_pool2d},
+    {"conv", 2, 2, do_conv},
+    {"conv_transposed", 2, 2, do_conv_transposed},
+    {"max_pool", 1, 1, do_max_pool},
+    {"avg_pool", 1, 1, do_avg_pool},
+    {"adaptive_max_pool", 1, 1, do_adaptive_max_pool},
+    {"adaptive_avg_pool", 1, 1, do_adaptive_avg_pool},
 };
 
 #define EACH(table)                                           \
