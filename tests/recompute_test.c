@@ -119,13 +119,47 @@ static void all_compute_again(void **state) {
         }
 }
 
+/* Two derivatives of a batch share so much that what is computed again is read by what is computed again. */
+static void derivatives_of_a_batch(float *made) {
+    enum { N = 4 };
+    BT_SCOPE {
+        bt_array *i = bt_input(BT_F32, N), *j = bt_input(BT_F32, N), *out[2], *products[2], *got[2];
+        bt_array *x = bt_sin(bt_mul(bt_softmax(bt_tanh(i), 0), bt_num(0.9)));
+        x = bt_mul(bt_mul(bt_sub(x, bt_mul(j, bt_num(0.3))), bt_num(0.9)), bt_num(0.9));
+        bt_function *each = bt_function_new((bt_array *[]){i, j}, 2, &x, 1, NULL, 0);
+        bt_function *batch = bt_vmap(each, (int[]){0, BT_NOT_BATCHED}, (int[]){-1});
+        bt_array *in[2] = {bt_input(BT_F32, N), bt_input(BT_F32, N)};
+        bt_array *z = bt_call1(batch, (bt_array *[]){bt_stack(in, 2, 0), in[1]}, 2);
+        z = bt_square(bt_mul(bt_mean(z, BT_AXES(1), false), bt_num(0.9)));
+        bt_array *loss = bt_mean(z, BT_ALL, false);
+        OK(bt_jvp(&loss, 1, in, in, 2, out));
+        OK(bt_hvp(loss, in, in, 2, products));
+        out[1] = products[1];
+        bt_function *f = bt_function_new(in, 2, out, 2, NULL, 0);
+        bt_array *args[2] = {BT_ARRAY(float, (4), 1, 2, 3, 4), BT_ARRAY(float, (4), 0.125f, 0.25f, 0.375f, 0.5f)};
+        OK(bt_call(f, args, 2, got, 2));
+        OK(bt_read(got[0], made, sizeof *made));
+        OK(bt_read(got[1], made + 1, N * sizeof *made));
+    }
+}
+
+static void copies_of_copies(void **state) {
+    static const char *const places[] = {"cpu:0", "gpu:0"};
+    float made[2][5];
+    for (int p = on_cuda(); p < 2; p++) {
+        for (int fused = 0; fused < 2; fused++) {
+            begin(places[p], "", fused);
+            derivatives_of_a_batch(made[fused]);
+        }
+        for (int i = 0; i < 5; i++) assert_float_equal(made[1][i], made[0][i], 1e-7);
+    }
+}
+
 int main(void) {
     restart_emulated();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_of_kernels_apart),
-        cmocka_unit_test(bits_on_cpus),
-        cmocka_unit_test(bits_on_opencl),
-        cmocka_unit_test(all_compute_again),
+        cmocka_unit_test(bits_of_kernels_apart), cmocka_unit_test(bits_on_cpus),     cmocka_unit_test(bits_on_opencl),
+        cmocka_unit_test(all_compute_again),     cmocka_unit_test(copies_of_copies),
     };
     return _cmocka_run_group_tests("recompute", tests, COUNT(tests), NULL, fresh_end);
 }

@@ -52,13 +52,16 @@ static int32_t result_of(const recomputer *r, int32_t step) { return input_of(r,
 
 /* --- who reads what ------------------------------------------------------------------------------------------------- */
 
+static void note_reading(recomputer *r, int32_t maker, int32_t step) {
+    reading read = {step, r->notes.items[maker].readings};
+    r->notes.items[maker].readings = (int32_t)r->readings.count;
+    if (!bti_vec_push(&r->readings, read)) planner_of(r)->failed = true;
+}
+
 static void note_readings(recomputer *r, int32_t step) {
     for (int i = 0; i < step_at(r, step)->input_count; i++) {
         int32_t maker = bti_maker(r->fuser, input_of(r, step, i));
-        if (maker < 0) continue;
-        reading read = {step, r->notes.items[maker].readings};
-        r->notes.items[maker].readings = (int32_t)r->readings.count;
-        if (!bti_vec_push(&r->readings, read)) planner_of(r)->failed = true;
+        if (maker >= 0) note_reading(r, maker, step);
     }
 }
 
@@ -318,14 +321,17 @@ static void add_copies(recomputer *r, const repetition *p) {
     group_at(r, p->group)->operands += p->load_count;
 }
 
+/* Who reads the value in a group reads the copy there, which is then among the copy's readers. */
 static void read_copy(recomputer *r, int32_t number, int32_t group) {
-    int32_t from = result_of(r, number), to = result_of(r, copy_in(r, number, group));
+    int32_t copy = copy_in(r, number, group), from = result_of(r, number), to = result_of(r, copy);
     for (int32_t e = r->notes.items[number].readings; e >= 0; e = r->readings.items[e].next) {
         int32_t step = r->readings.items[e].step;
+        bool reads = false;
         if (bti_group_of(r->fuser, step) != group) continue;
         int32_t *inputs = r->fuser->plan->operands.items + step_at(r, step)->first_operand;
         for (int i = 0; i < step_at(r, step)->input_count; i++)
-            if (inputs[i] == from) inputs[i] = to;
+            if (inputs[i] == from) inputs[i] = to, reads = true;
+        if (reads) note_reading(r, copy, step);
     }
 }
 
