@@ -76,6 +76,8 @@ BT_API void bti_checkpoint_end(bti_checkpoint_guard *guard);
  * the program holds, or that is in memory already, is used as it is. Blocks nest: an inner block is computed again each
  * time the backward pass of the outer one gets there. Blocks of a function that is called inside of a block count as
  * nested in it. A block around a loop computes the loop again once, as a whole; one in the body of a loop computes each step again.
+ * What bt_vmap makes of a function has its blocks; tangents of bt_jvp belong to the blocks of what they are tangents of. A gradient of a gradient keeps what the inner
+ * one computes.
  * The block has no effect on work without gradients. Leaving it in any way ends it, as with BT_SCOPE. */
 #define BT_CHECKPOINT BTI_BLOCK(checkpoint, bti_checkpoint_begin())
 

@@ -72,6 +72,12 @@ static bool is_placed_by_flow(void) {
 
 bti_checkpoint *bti_checkpoint_now(void) { return own_placement.checkpoint; }
 
+bti_checkpoint *bti_checkpoint_enter(bti_checkpoint *entered) {
+    bti_checkpoint *before = own_placement.checkpoint;
+    own_placement.checkpoint = entered;
+    return before;
+}
+
 bti_checkpoint_guard bti_checkpoint_begin(void) {
     bti_checkpoint *begun = bti_checkpoint_new(own_placement.checkpoint);
     if (begun)

@@ -50,6 +50,8 @@ bt_status bti_refuse_input(const bti_node *array, const bti_node *user, const ch
 
 /* The innermost checkpoint block (grad.h: BT_CHECKPOINT) that this thread records in, borrowed; NULL: none. */
 bti_checkpoint *bti_checkpoint_now(void);
+/* The thread records in this one from now on, which the caller holds; returns the one before. */
+bti_checkpoint *bti_checkpoint_enter(bti_checkpoint *entered);
 
 /* Replicas (dist): which replica of shared variables this thread reads and sets; and on which devices new ones live. */
 int bti_replica(void); /* 0 outside of any */

@@ -122,6 +122,7 @@ static bti_retrace retrace_of(bt_array *const *leaves, bt_array *const *tangents
                          .images = tangents,
                          .leaf_count = count,
                          .of_gradient = true,
+                         .beside = true,
                          .passes = bti_passes_gradient,
                          .apply = apply_tangent_rule,
                          .transform = transform_tangents};

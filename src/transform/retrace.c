@@ -39,8 +39,9 @@ typedef struct trace {
     BTI_VEC(input) inputs;
     leaf *leaves; /* by address */
     int leaf_count;
-    uint64_t oldest;  /* of the leaves */
-    int64_t *results; /* the step of each y; -1: it depends on no leaf */
+    uint64_t oldest;                  /* of the leaves */
+    int64_t *results;                 /* the step of each y; -1: it depends on no leaf */
+    BTI_VEC(bti_checkpoint *) blocks; /* borrowed, each followed by the one that stands for it, retained */
 } trace;
 
 /* --- leaves --------------------------------------------------------------------------------------------------------- */
@@ -269,6 +270,32 @@ static bt_status run_step(trace *t, const bti_retrace *r, step *s) {
     return status;
 }
 
+/* The checkpoint block that the images of a block's nodes are in; *image is held by the trace or the block's nodes. */
+static bt_status block_of_images(trace *t, const bti_retrace *r, bti_checkpoint *block, bti_checkpoint **image) {
+    bti_checkpoint *outer;
+    *image = block ? block : bti_checkpoint_now();
+    if (!block || r->beside) return BT_OK;
+    for (size_t i = 0; i < t->blocks.count; i += 2)
+        if (t->blocks.items[i] == block) {
+            *image = t->blocks.items[i + 1];
+            return BT_OK;
+        }
+    BTI_TRY(block_of_images(t, r, block->outer, &outer));
+    if (!bti_vec_reserve(&t->blocks, 2) || !(*image = bti_checkpoint_new(outer))) return bti_no_memory();
+    t->blocks.items[t->blocks.count++] = block;
+    t->blocks.items[t->blocks.count++] = *image;
+    return BT_OK;
+}
+
+static bt_status run_step_in_block(trace *t, const bti_retrace *r, step *s) {
+    bti_checkpoint *block;
+    BTI_TRY(block_of_images(t, r, s->node->checkpoint, &block));
+    bti_checkpoint *before = bti_checkpoint_enter(block);
+    bt_status status = run_step(t, r, s);
+    bti_checkpoint_enter(before);
+    return status;
+}
+
 static void release_images(step *s) {
     bt_release(s->image);
     s->image = NULL;
@@ -294,6 +321,8 @@ static void free_trace(trace *t) {
         bti_node_release(t->steps.items[i].node);
     }
     for (size_t i = 0; i < t->inputs.count; i++) bti_node_release(t->inputs.items[i].node);
+    for (size_t i = 0; i < t->blocks.count; i += 2) bti_checkpoint_release(t->blocks.items[i + 1]);
+    bti_vec_free(&t->blocks);
     bti_vec_free(&t->steps);
     bti_vec_free(&t->inputs);
     bti_free(t->leaves);
@@ -313,7 +342,7 @@ bt_status bti_retrace_all(bti_retrace *r, bt_array *const *ys, int count, bt_arr
     BTI_TRY(check_none_poisoned(r->images, r->leaf_count));
     bt_status status = list_leaves(&t, r, count) ? collect_trace(&t, r, ys, count) : bti_no_memory();
     for (size_t i = 0; i < t.steps.count && status == BT_OK; i++) {
-        status = run_step(&t, r, &t.steps.items[i]);
+        status = run_step_in_block(&t, r, &t.steps.items[i]);
         release_images_used_last_by(&t, i);
     }
     for (int i = 0; i < count && status == BT_OK; i++) {

@@ -10,8 +10,10 @@ typedef struct bti_retrace {
     bt_array *const *
         images; /* what stands for each of them; those of equal leaves, and of a leaf that is made of others, are added */
     int leaf_count;
-    int64_t size;                           /* given to the rules */
-    bool of_gradient;                       /* what is recorded is logged as a gradient's */
+    int64_t size;     /* given to the rules */
+    bool of_gradient; /* what is recorded is logged as a gradient's */
+    bool
+        beside; /* what is recorded belongs to the checkpoint blocks of what it is recorded for; else to blocks of its own, which are alike */
     bool (*passes)(const bti_node *node);   /* else its history does not matter */
     bt_status (*apply)(bti_application *a); /* runs the rule */
     bti_transformer *transform;             /* given to the rules */
