@@ -341,6 +341,37 @@ static void at_once_with_sync(void **state) {
     }
 }
 
+static void step_of_log(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)x, (void)y, (void)data;
+    carry[0] = bt_tanh(bt_add(carry[0], bt_num(1)));
+}
+static void then_of_log(bt_array *const *x, bt_array **y, void *data) {
+    (void)data;
+    y[0] = bt_cos(x[0]);
+    bt_scan(step_of_log, NULL, 2, y, 1, NULL, 0, NULL, 0);
+}
+static void else_of_log(bt_array *const *x, bt_array **y, void *data) {
+    (void)data;
+    y[0] = bt_sin(x[0]);
+}
+
+static void bodies_have_lines(void **state) {
+    fresh("devices=sim:gpu*1,log_device_placement=on");
+    BT_SCOPE
+        BT_ON("gpu:0") {
+            bt_array *x = bt_to(BT_ARRAY(float, (2), 1, 2), "gpu:0"), *y;
+            log_forget();
+            bt_cond(bt_to(BT_ARRAY(bool, (), true), "gpu:0"), then_of_log, else_of_log, NULL, &x, 1, &y, 1);
+            OK(bt_block(y));
+            static const char *const names[] = {"If", "Cos", "Scan", "AddV2", "Tanh", "Sin"};
+            for (int i = 0; i < COUNT(names); i++) {
+                char line[120];
+                snprintf(line, sizeof line, "Executing op %s in device " LONG("GPU:0") "\n", names[i]);
+                assert_int_equal(log_count(line), 1);
+            }
+        }
+}
+
 static void constants_have_no_line(void **state) {
     fresh("devices=sim:gpu*2,log_device_placement=on");
     BT_SCOPE {
@@ -395,6 +426,7 @@ int main(void) {
         cmocka_unit_test(each_executed_operation_is_one_line_in_recorded_order),
         cmocka_unit_test(at_once_with_sync),
         cmocka_unit_test(constants_have_no_line),
+        cmocka_unit_test(bodies_have_lines),
         cmocka_unit_test(gradients_have_lines_with_a_flag),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);

@@ -38,7 +38,7 @@ typedef struct bt_elements {
  * So write `h = bt_debug_print("h = {}", h);`, in a function or outside.
  *
  * The call happens once each time that the value is computed: in each run of a function; not when a gradient computes
- * operations again (bt_checkpoint, or the history of a function's result). Calls on one device happen in the order of
+ * operations again (bt_checkpoint, or the history of a function's result), so where nothing but the gradient through a checkpoint block is asked for there is no call. Calls on one device happen in the order of
  * recording, on a thread of the library at the latest; bt_synchronize waits for them. If the computation of x fails, there is no call. No result changes by a bit, and gradients pass. Any shape
  * and dtype; symbolic sizes too. What the function may call: see above. In bt_vmap the call is told all values of the batch, stacked along a first axis. Recording does not block. */
 

@@ -33,25 +33,41 @@ const char *bti_log_name(const char *public_name) {
 
 const char *bti_plan_device_name(int device) { return bt_device_name(bti_device_at(device)); }
 
+/* public_name: what the node is logged as; NULL: not at all. device: where it runs. */
+static void log_operation(const bti_node *node, const char *public_name, int device) {
+    const char *name = public_name ? bti_log_name(public_name) : NULL,
+               *where = bt_device_long_name(bti_device_at(device));
+    if (name && node->host && node->host->name) name = node->host->name;
+    if (!name || (node->in_gradient && !bti_flag_bool(BTI_FLAG_log_gradients))) return;
+    const char *of = node->in_gradient && node->place.name ? bti_log_name(node->place.name) : NULL;
+    if (node->in_gradient)
+        bti_log("Executing op %s (gradient of %s) in device %s", name,
+                of                 ? of
+                : node->place.name ? node->place.name
+                                   : "a call",
+                where);
+    else
+        bti_log("Executing op %s in device %s", name, where);
+}
+
+/* Of a loop or branch: what its bodies are made of, once however often they run. */
+static void log_bodies(const bti_node *node, int device) {
+    for (int r = 0; node->tuple && r < node->tuple->region_count; r++) {
+        const bti_region *region = atomic_load(&node->tuple->regions[r]);
+        for (int i = 0; i < region->node_count; i++) {
+            log_operation(region->nodes[i], atomic_load(&region->nodes[i]->logged), device);
+            log_bodies(region->nodes[i], device);
+        }
+    }
+}
+
 void bti_log_order(const bti_order *order) {
     if (!bti_flag_bool(BTI_FLAG_log_device_placement)) return;
-    bool gradients = bti_flag_bool(BTI_FLAG_log_gradients);
     for (size_t i = 0; i < order->count; i++) {
         bti_node *node = order->items[i];
-        const char *public_name = atomic_exchange(&node->logged, NULL),
-                   *name = public_name ? bti_log_name(public_name) : NULL;
-        if (name && node->host && node->host->name) name = node->host->name;
-        const char *device = bt_device_long_name(bti_device_at(node->device));
-        if (!name || (node->in_gradient && !gradients)) continue;
-        const char *of = node->in_gradient && node->place.name ? bti_log_name(node->place.name) : NULL;
-        if (node->in_gradient)
-            bti_log("Executing op %s (gradient of %s) in device %s", name,
-                    of                 ? of
-                    : node->place.name ? node->place.name
-                                       : "a call",
-                    device);
-        else
-            bti_log("Executing op %s in device %s", name, device);
+        const char *name = atomic_exchange(&node->logged, NULL);
+        log_operation(node, name, node->device);
+        if (name) log_bodies(node, node->device);
     }
 }
 
