@@ -75,6 +75,30 @@ CONVS = {"conv3x3": (64, 56, 64, 1, 3, 1, 1), "conv7x7s2": (3, 224, 64, 1, 7, 2,
 INPUTS |= {row: partial(lambda c, size, o, groups, k, *_: [floats(1, -1, 1, 8, c, size, size), floats(2, -1, 1, o, c // groups, k, k)], *conv)
            for row, conv in CONVS.items()}
 INPUTS["conv_grad"] = lambda: [*INPUTS["conv3x3"](), floats(3, -1, 1, 8, 64, 56, 56)]
+INPUTS["resnet18"] = lambda: [floats(1, -1, 1, 8, 3, 224, 224), floats(2, -0.05, 0.05, 11688512)]
+
+
+def resnet18(conv, pool, relu, mean, x, weights):
+    """conv(x, w, stride, scale, bias): a convolution with "same" padding, and what a batch norm is at inference."""
+    at = 0
+
+    def take(*shape):
+        nonlocal at
+        begin, at = at, at + int(numpy.prod(shape))
+        return weights[begin:at].reshape(shape)
+
+    def add(x, outputs, kernel, stride):
+        return conv(x, take(outputs, x.shape[1], kernel, kernel), stride, take(outputs) + 1, take(outputs))
+
+    x = pool(relu(add(x, 64, 7, 2)))
+    for block in range(8):
+        outputs, stride = 64 << block // 2, 2 if block and block % 2 == 0 else 1
+        beside = x if x.shape[1] == outputs else add(x, outputs, 1, stride)
+        inner = relu(add(x, outputs, 3, stride))
+        x = relu(add(inner, outputs, 3, 1) + beside)
+    return mean(x) @ take(512, 1000)
+
+
 INPUTS |= {f"{row}_vmap": INPUTS[of] for row, of in (("matmul", "matmul1024"), ("softmax", "softmax"), ("gather", "gather"))}
 INPUTS |= {row: lambda: [floats(1, -0.2, 0.2, 64, 128), floats(2, -0.2, 0.2, 128, 10), floats(3, -1, 1, 256, 64)]
            for row in ("example_gradients", "example_gradients_by_hand", "hvp")}
@@ -199,7 +223,7 @@ def startup(source):
 
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
-              "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3}
+              "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
 TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row,
-                    SCAN_STEPS, WHILE_STEPS, batch, gru_inputs, new_function, parameters, plain, startup)
+                    SCAN_STEPS, WHILE_STEPS, batch, gru_inputs, new_function, parameters, plain, resnet18, startup)
 
 if DEVICE != "cpu":
     jax.config.update("jax_default_matmul_precision", "highest")  # float32 as berth's, not TF32
@@ -53,6 +53,16 @@ def conv_gradients():
     x, w, d = map(jnp.asarray, INPUTS["conv_grad"]())
     call = jax.jit(conv_and_gradients)
     return Row(lambda repetition: call(x, w, d), lambda: jnp.concatenate([part.reshape(-1) for part in call(x, w, d)]))
+
+
+def conv_and_norm(x, w, stride, scale, bias):
+    pad = w.shape[-1] // 2
+    y = jax.lax.conv_general_dilated(x, w, (stride, stride), [(pad, pad)] * 2)
+    return y * scale[:, None, None] + bias[:, None, None]
+
+
+def pool(x):
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 1), (1, 1)))
 
 
 def root_minus_log(x):
@@ -323,6 +333,7 @@ JIT = {
     "softmax_gradient": gradients("softmax_gradient", jax.nn.softmax),
     **{row: compiled(row, conv(row)) for row in CONVS},
     "conv_grad": conv_gradients,
+    "resnet18": compiled("resnet18", lambda x, weights: resnet18(conv_and_norm, pool, jax.nn.relu, lambda x: x.mean((2, 3)), x, weights)),
     "matmul_vmap": compiled("matmul_vmap", jax.vmap(jnp.matmul, (None, 0))),
     "softmax_vmap": compiled("softmax_vmap", jax.vmap(jax.nn.softmax)),
     "gather_vmap": compiled("gather_vmap", jax.vmap(lambda table, index: jnp.take(table, index, axis=0), (None, 0))),

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
-                    PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, startup)
+                    PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, resnet18, startup)
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
 torch.backends.cudnn.allow_tf32 = False  # true float32 in nn.GRU too, as in matrix products
@@ -62,6 +62,16 @@ def conv_gradients():
         return [y, *torch.autograd.grad(y, (x, w), d)]
 
     return Row(run, lambda: torch.cat([part.detach().reshape(-1) for part in run(0)]))
+
+
+def conv_and_norm(x, w, stride, scale, bias):
+    y = functional.conv2d(x, w, stride=stride, padding=w.shape[-1] // 2)
+    return functional.batch_norm(y, torch.zeros_like(bias), torch.ones_like(bias), scale, bias, False, eps=0)
+
+
+def network(x, weights):
+    with torch.no_grad():
+        return resnet18(conv_and_norm, lambda x: functional.max_pool2d(x, 3, 2, 1), functional.relu_, lambda x: x.mean((2, 3)), x, weights)
 
 
 def root_minus_log(x):
@@ -258,6 +268,7 @@ PEERS = {
         "softmax_gradient": gradients("softmax_gradient", lambda x: torch.softmax(x, -1)),
         **{row: eager(row, conv(row)) for row in CONVS},
         "conv_grad": conv_gradients,
+        "resnet18": eager("resnet18", network),
         "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "
                                    "print(*(t.tensor([1., 2.]) + t.tensor([3., 4.])).tolist())"),
         **{name: step(name) for name in NETWORKS},

@@ -46,6 +46,61 @@ static bt_array *run_gradients(bench_work *work) {
 
 static bt_array *check_gradients(bench_work *work) { return bench_call_joined(work, 3, RESULTS); }
 
+/* --- ResNet-18 --------------------------------------------------------------------------------------------------------- */
+
+/* Takes its weights one after the other out of one array. */
+typedef struct network {
+    bt_array *weights;
+    int64_t at;
+} network;
+
+static bt_array *take_weights(network *net, bt_shape shape) {
+    int64_t count = 1;
+    for (int i = 0; i < shape.rank; i++) count *= shape.size[i];
+    net->at += count;
+    return bt_reshape_to(bt_slice_axis(net->weights, 0, net->at - count, net->at, 1), shape);
+}
+
+/* A convolution with "same" padding, and what a batch norm is at inference. */
+static bt_array *add_conv(network *net, bt_array *x, int64_t outputs, int64_t kernel, int64_t stride) {
+    int64_t pad = kernel / 2;
+    bt_array *w = take_weights(net, BT_SHAPE(outputs, bt_size(x, 1), kernel, kernel)),
+             *scale = bt_add(take_weights(net, BT_SHAPE(1, outputs, 1, 1)), bt_num(1)),
+             *bias = take_weights(net, BT_SHAPE(1, outputs, 1, 1));
+    x = bt_conv(x, w, BT_CONV(.stride = {stride, stride}, .pad_low = {pad, pad}, .pad_high = {pad, pad}));
+    return bt_add(bt_mul(x, scale), bias);
+}
+
+static bt_array *add_block(network *net, bt_array *x, int64_t outputs, int64_t stride) {
+    bt_array *beside = bt_size(x, 1) == outputs ? x : add_conv(net, x, outputs, 1, stride);
+    bt_array *inner = bt_relu(add_conv(net, x, outputs, 3, stride));
+    return bt_relu(bt_add(add_conv(net, inner, outputs, 3, 1), beside));
+}
+
+static bt_array *resnet18(bt_array *x, bt_array *weights) {
+    network net = {.weights = weights};
+    x = bt_relu(add_conv(&net, x, 64, 7, 2));
+    x = bt_max_pool(x, BT_POOL(.window = {3, 3}, .stride = {2, 2}, PADDED));
+    for (int block = 0; block < 8; block++)
+        x = add_block(&net, x, INT64_C(64) << block / 2, block && block % 2 == 0 ? 2 : 1);
+    return bt_matmul(bt_mean(x, BT_AXES(2, 3), false), take_weights(&net, BT_SHAPE(512, 1000)));
+}
+
+enum { RESNET_WEIGHTS = 11688512 }; /* what it takes */
+
+static bool prepare_resnet(bench_work *work) {
+    bt_array *inputs[2] = {bt_input(BT_F32, IMAGES, 3, 224, 224), bt_input(BT_F32, RESNET_WEIGHTS)};
+    bt_array *logits = resnet18(inputs[0], inputs[1]);
+    work->function = bt_function_new(inputs, 2, &logits, 1, NULL, 0);
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(IMAGES, 3, 224, 224));
+    work->inputs[1] = bench_floats(2, -0.05f, 0.05f, BT_SHAPE(RESNET_WEIGHTS));
+    return bt_function_status(work->function) == BT_OK;
+}
+
+static bt_array *run_resnet(bench_work *work) { return bt_call1(work->function, work->inputs, 2); }
+
+/* --- the rows ---------------------------------------------------------------------------------------------------------- */
+
 #define FLOPS(places, outputs, weights) (2.0 * IMAGES * (places) * (outputs) * (weights))
 const bench_row bench_conv_rows[BENCH_CONV_ROWS] = {
     {"conv3x3", "3 x 3 of 64 channels, [8, 64, 56, 56]", prepare_3x3, run_3x3, .flops = FLOPS(56 * 56, 64, 64 * 9)},
@@ -56,4 +111,6 @@ const bench_row bench_conv_rows[BENCH_CONV_ROWS] = {
      .flops = FLOPS(28 * 28, 128, 9)},
     {"conv_grad", "conv3x3 and its two gradients", prepare_gradients, run_gradients, check_gradients,
      .flops = 3 * FLOPS(56 * 56, 64, 64 * 9)},
+    {"resnet18", "ResNet-18 of 8 images of 224 x 224, forward", prepare_resnet, run_resnet,
+     .flops = 2 * IMAGES * 1.81e9},
 };

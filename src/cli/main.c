@@ -34,7 +34,7 @@ static const struct command {
      "random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small softmax layer_norm sum sum_axis0\n"
      "sum_axis1 transpose_add broadcast gather dependent_adds cumsum cumsum_short cumsum_axis0 sort\n"
      "sort_short sort_indices top_k argmax scatter_add scatter_add_one scatter_axis take_gradient\n"
-     "layer_norm_gradient softmax_gradient conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad\n"
+     "layer_norm_gradient softmax_gradient conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18\n"
      "matmul_vmap softmax_vmap gather_vmap example_gradients\n"
      "example_gradients_by_hand hvp compile startup step_small step_medium step_large gru_forward gru_step\n"
      "scan_steps while_steps; with --device also\n"
