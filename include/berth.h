@@ -9,7 +9,8 @@
  *     dist.h      one model on several devices                 train.h     the training loop
  *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
  *     task.h      functions and actors in workers              call.h      the macros of task.h
- *     custom.h    operations of the program's, callbacks
+ *     custom.h    operations of the program's, callbacks       matrices.h  products, triangles, diagonals
+ *     windows.h   convolution and pooling
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -26,6 +27,7 @@
 #include <berth/flags.h>
 #include <berth/function.h>
 #include <berth/grad.h>
+#include <berth/matrices.h>
 #include <berth/nn.h>
 #include <berth/ops.h>
 #include <berth/random.h>
@@ -34,5 +36,6 @@
 #include <berth/train.h>
 #include <berth/transform.h>
 #include <berth/view.h>
+#include <berth/windows.h>
 
 #endif

@@ -233,6 +233,12 @@ BT_API bt_array *bt_logical_xor(bt_array *x, bt_array *y);
 /* x where `condition` (bool, or a number that is not 0) holds, else y. */
 BT_API bt_array *bt_where(bt_array *condition, bt_array *x, bt_array *y);
 #define bt_where(...) BTI_AT(bt_array *, bt_where(__VA_ARGS__))
+/* log(exp(x) + exp(y)), without overflow. Floats. */
+BT_API bt_array *bt_logaddexp(bt_array *x, bt_array *y);
+#define bt_logaddexp(...) BTI_AT(bt_array *, bt_logaddexp(__VA_ARGS__))
+/* x with these numbers in the place of NaN, inf and -inf; integers are unchanged. */
+BT_API bt_array *bt_nan_to_num(bt_array *x, double nan, double posinf, double neginf);
+#define bt_nan_to_num(...) BTI_AT(bt_array *, bt_nan_to_num(__VA_ARGS__))
 /* x limited to [low, high]. Where x equals low or high the gradient is one half. */
 BT_API bt_array *bt_clamp(bt_array *x, double low, double high);
 #define bt_clamp(...) BTI_AT(bt_array *, bt_clamp(__VA_ARGS__))
@@ -288,6 +294,11 @@ BT_API bt_array *bt_std(bt_array *x, bt_axes axes, bool keepdims, int ddof);
 /* sqrt(sum(x**2)). Floats. */
 BT_API bt_array *bt_norm(bt_array *x, bt_axes axes, bool keepdims);
 #define bt_norm(...) BTI_AT(bt_array *, bt_norm(__VA_ARGS__))
+/* The value below which a part q (0 to 1) of the elements lies, between two of them in proportion; with a NaN it is NaN. median: q 0.5. Floats. */
+BT_API bt_array *bt_quantile(bt_array *x, double q, bt_axes axes, bool keepdims);
+#define bt_quantile(...) BTI_AT(bt_array *, bt_quantile(__VA_ARGS__))
+BT_API bt_array *bt_median(bt_array *x, bt_axes axes, bool keepdims);
+#define bt_median(...) BTI_AT(bt_array *, bt_median(__VA_ARGS__))
 /* int32: the index of the first maximum (minimum), or of the first NaN. The axis is removed. */
 BT_API bt_array *bt_argmax(bt_array *x, int axis);
 #define bt_argmax(...) BTI_AT(bt_array *, bt_argmax(__VA_ARGS__))
@@ -338,6 +349,22 @@ BT_API bt_array *bt_pad(bt_array *x, const int64_t *low, const int64_t *high, do
 /* Joins arrays along an axis; their other axes are equal. dtypes are promoted. */
 BT_API bt_array *bt_concat(bt_array *const *arrays, int count, int axis);
 #define bt_concat(...) BTI_AT(bt_array *, bt_concat(__VA_ARGS__))
+/* The part that a text says, as Python writes it: `bt_at(x, "1:-1, :, 3")` has one axis less; slices with negative ends and steps, "..." for all axes that are not
+ * named, "None" for a new one. INVALID_ARGUMENT: it cannot be read, or an index is out of range. Axes of unknown size can be taken whole. */
+BT_API bt_array *bt_at(bt_array *x, const char *places);
+#define bt_at(...) BTI_AT(bt_array *, bt_at(__VA_ARGS__))
+/* x with that part replaced by values, which are broadcast to its shape and cast to x's dtype. UNIMPLEMENTED: a step other than 1. */
+BT_API bt_array *bt_set_at(bt_array *x, const char *places, bt_array *values);
+#define bt_set_at(...) BTI_AT(bt_array *, bt_set_at(__VA_ARGS__))
+/* One place of an axis, which goes; negative ones count from the end. OUT_OF_RANGE: there is no such place. */
+BT_API bt_array *bt_index(bt_array *x, int axis, int64_t index);
+#define bt_index(...) BTI_AT(bt_array *, bt_index(__VA_ARGS__))
+/* Each element moved by `shift` places along the axis; those that leave it come in at the other end. */
+BT_API bt_array *bt_roll(bt_array *x, int64_t shift, int axis);
+#define bt_roll(...) BTI_AT(bt_array *, bt_roll(__VA_ARGS__))
+/* Each element minus the one before along the axis, which is one shorter; of bool whether they differ. */
+BT_API bt_array *bt_diff(bt_array *x, int axis);
+#define bt_diff(...) BTI_AT(bt_array *, bt_diff(__VA_ARGS__))
 /* Cuts x along an axis into `count` parts of sizes[i] elements, together all of them; sizes NULL: equal parts, of which count must make
  * the axis. The parts belong to the innermost scope; their gradients are put together at the cost of one array. Errors poison all parts:
  * INVALID_ARGUMENT; UNIMPLEMENTED for an axis of unknown size. */
@@ -400,19 +427,6 @@ BT_API bt_array *bt_top_k(bt_array *x, int64_t k);
 BT_API bt_array *bt_top_k_indices(bt_array *x, int64_t k);
 #define bt_top_k_indices(...) BTI_AT(bt_array *, bt_top_k_indices(__VA_ARGS__))
 
-/* --- matrix products ------------------------------------------------------------------------------------------------- */
-
-/* [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast. An operand may be a vector [K], whose axis the
- * result lacks, as for NumPy's @. float16 and bfloat16 are summed in float32. */
-BT_API bt_array *bt_matmul(bt_array *a, bt_array *b);
-#define bt_matmul(...) BTI_AT(bt_array *, bt_matmul(__VA_ARGS__))
-/* The same; transpose_a and transpose_b swap the last two axes of an operand first. */
-BT_API bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b);
-#define bt_matmul_t(...) BTI_AT(bt_array *, bt_matmul_t(__VA_ARGS__))
-/* "bik,bkj->bij": one or two operands; no "..." and no letter twice in one operand. */
-BT_API bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count);
-#define bt_einsum(...) BTI_AT(bt_array *, bt_einsum(__VA_ARGS__))
-
 /* --- softmax, norms, losses (floats) --------------------------------------------------------------------------------- */
 
 /* exp(x - max) / sum(exp(x - max)) along axis. */
@@ -439,67 +453,6 @@ BT_API bt_array *bt_binary_cross_entropy(bt_array *logits, bt_array *targets);
 /* The mean of 0.5 * d**2, or of delta * (|d| - 0.5 * delta) where |d| > delta, with d = x - y: a scalar. */
 BT_API bt_array *bt_huber(bt_array *x, bt_array *y, double delta);
 #define bt_huber(...) BTI_AT(bt_array *, bt_huber(__VA_ARGS__))
-
-/* --- convolution and pooling, NCHW ----------------------------------------------------------------------------------- */
-
-/* Cross-correlation: x [N, C, H, W], w [O, C/groups, KH, KW] -> [N, O, OH, OW]: bt_conv along two axes. stride, pad_low and pad_high are of
- * height and width; NULL: stride 1, no padding. */
-BT_API bt_array *bt_conv2d(bt_array *x, bt_array *w, const int64_t stride[2], const int64_t pad_low[2],
-                           const int64_t pad_high[2], int64_t groups);
-#define bt_conv2d(...) BTI_AT(bt_array *, bt_conv2d(__VA_ARGS__))
-
-/* Options of convolutions; by axis behind the first two. 0 means the default in brackets. Made by `BT_CONV(.stride = {2, 2}, .pad_low = {1, 1})`. */
-typedef struct bt_conv_options {
-    size_t size BTI_INITIALLY(sizeof(bt_conv_options)); /* set by the macro */
-    int64_t stride[3] BTI_INITIALLY({});                /* [1] */
-    int64_t pad_low[3] BTI_INITIALLY({});               /* zeros before x [0] */
-    int64_t pad_high[3] BTI_INITIALLY({});              /* zeros behind x [0] */
-    int64_t dilation[3] BTI_INITIALLY({});              /* from one element of the kernel to the next [1] */
-    int64_t groups BTI_INITIALLY(0);                    /* [1] */
-    int64_t output_pad[3] BTI_INITIALLY({});            /* of bt_conv_transposed: so much longer at the end [0] */
-} bt_conv_options;
-#define BT_CONV(...) \
-    BTI_ADDRESS(bt_conv_options, BTI_OVERRIDING(BTI_LITERAL(bt_conv_options){BTI_SIZE_OF(bt_conv_options) __VA_ARGS__}))
-
-/* Cross-correlation along one, two or three axes: x [N, C, L], w [O, C/groups, K] -> [N, O, OL]; [N, C, H, W]; [N, C, D, H, W]. With as many groups as channels
- * it is depthwise. An axis of y has (L + pads - dilation * (K - 1) - 1) / stride + 1 places, rounded down. options: NULL: the defaults. Floats and integers; float16
- * and bfloat16 are summed in float32. The batch (axis 0) alone may have an unknown size. */
-BT_API bt_array *bt_conv(bt_array *x, bt_array *w, const bt_conv_options *options);
-#define bt_conv(...) BTI_AT(bt_array *, bt_conv(__VA_ARGS__))
-/* The transposed one: y [N, O, ...], w [O, C/groups, ...] -> x [N, C, ...], to which each element of y is added, times w, where bt_conv with the same options
- * reads (PyTorch's ConvTranspose). An axis of x has (L - 1) * stride - pads + dilation * (K - 1) + 1 + output_pad places. */
-BT_API bt_array *bt_conv_transposed(bt_array *y, bt_array *w, const bt_conv_options *options);
-#define bt_conv_transposed(...) BTI_AT(bt_array *, bt_conv_transposed(__VA_ARGS__))
-/* Options of pooling, by axis behind the first two; 0 means the default in brackets. Made by `BT_POOL(.window = {3, 3}, .stride = {2, 2})`. */
-typedef struct bt_pool_options {
-    size_t size BTI_INITIALLY(sizeof(bt_pool_options)); /* set by the macro */
-    int64_t window[3] BTI_INITIALLY({});                /* needed */
-    int64_t stride[3] BTI_INITIALLY({});                /* [the window] */
-    int64_t pad_low[3] BTI_INITIALLY({});               /* places before x [0]; less than the window */
-    int64_t pad_high[3] BTI_INITIALLY({});              /* behind it [0] */
-    int64_t dilation[3] BTI_INITIALLY({});              /* from one element of the window to the next [1] */
-    bool exclude_pads BTI_INITIALLY(false); /* averages are of elements of x alone; else pads count as zeros */
-} bt_pool_options;
-#define BT_POOL(...) \
-    BTI_ADDRESS(bt_pool_options, BTI_OVERRIDING(BTI_LITERAL(bt_pool_options){BTI_SIZE_OF(bt_pool_options) __VA_ARGS__}))
-
-/* Along one, two or three axes: [N, C, L], [N, C, H, W], [N, C, D, H, W]; an axis becomes (L + pads - dilation * (window - 1) - 1) / stride + 1 places, rounded
- * down. The axes behind the first two have known sizes. Pads are never the greatest. Averages are floats; float16 and bfloat16 are summed in float32. */
-BT_API bt_array *bt_max_pool(bt_array *x, const bt_pool_options *options);
-#define bt_max_pool(...) BTI_AT(bt_array *, bt_max_pool(__VA_ARGS__))
-BT_API bt_array *bt_avg_pool(bt_array *x, const bt_pool_options *options);
-#define bt_avg_pool(...) BTI_AT(bt_array *, bt_avg_pool(__VA_ARGS__))
-/* [N, C, ...] -> [N, C, sizes...]: place i of an axis is the greatest, or the mean, of its elements from floor(i * L / size) up to ceil((i + 1) * L / size);
- * `bt_adaptive_avg_pool(x, BT_SHAPE(1, 1))` is the mean of each channel. */
-BT_API bt_array *bt_adaptive_max_pool(bt_array *x, bt_shape sizes);
-#define bt_adaptive_max_pool(...) BTI_AT(bt_array *, bt_adaptive_max_pool(__VA_ARGS__))
-BT_API bt_array *bt_adaptive_avg_pool(bt_array *x, bt_shape sizes);
-#define bt_adaptive_avg_pool(...) BTI_AT(bt_array *, bt_adaptive_avg_pool(__VA_ARGS__))
-/* [N, C, H, W] -> [N, C, OH, OW], without padding. stride NULL: the window. */
-BT_API bt_array *bt_max_pool2d(bt_array *x, const int64_t window[2], const int64_t stride[2]);
-#define bt_max_pool2d(...) BTI_AT(bt_array *, bt_max_pool2d(__VA_ARGS__))
-BT_API bt_array *bt_avg_pool2d(bt_array *x, const int64_t window[2], const int64_t stride[2]);
-#define bt_avg_pool2d(...) BTI_AT(bt_array *, bt_avg_pool2d(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include <berth/custom.h>
 #include <berth/file.h>
 #include <berth/grad.h>
+#include <berth/matrices.h>
 #include <berth/ops.h>
 #include <berth/random.h>
 #include <berth/view.h>

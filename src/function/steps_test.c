@@ -14,6 +14,7 @@
 
 #include <berth/dist.h>
 #include <berth/function.h>
+#include <berth/matrices.h>
 #include <berth/ops.h>
 #include <berth/flags.h>
 #include <berth/view.h>

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <berth/matrices.h>
 #include <berth/random.h>
 
 #include "array/move.h"

@@ -428,3 +428,24 @@ bt_array *bt_add_n(bt_array *const *arrays, int count) {
     }
     BTI_RETURN(sum);
 }
+
+/* The greater one, and what the other adds; equal ones add log 2, infinities too. */
+bt_array *bt_logaddexp(bt_array *x, bt_array *y) {
+    BTI_PUBLIC("bt_logaddexp");
+    BTI_NEED(x, y);
+    bt_array *high = bti_binary(BTI_OP_maximum, bti_float(x), bti_float(y)),
+             *low = bti_binary(BTI_OP_minimum, bti_float(x), bti_float(y));
+    if (bti_array_error(high)) BTI_RETURN(high);
+    bt_array *equal = bti_binary(BTI_OP_eq, low, high), *apart = bti_binary(BTI_OP_sub, low, high);
+    apart = bti_where(equal, bti_scalar_like(0, apart), apart);
+    BTI_RETURN(bti_binary(BTI_OP_add, high, bti_unary(BTI_OP_log1p, bti_unary(BTI_OP_exp, apart))));
+}
+
+bt_array *bt_nan_to_num(bt_array *x, double nan, double posinf, double neginf) {
+    BTI_PUBLIC("bt_nan_to_num");
+    BTI_NEED(x);
+    if (!bti_dtype_is_float(bti_dtype(x))) BTI_RETURN(x);
+    bt_array *made = bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(INFINITY, x)), bti_scalar_like(posinf, x), x);
+    made = bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(-INFINITY, x)), bti_scalar_like(neginf, x), made);
+    BTI_RETURN(bti_where(bti_binary(BTI_OP_ne, x, x), bti_scalar_like(nan, x), made));
+}

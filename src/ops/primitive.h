@@ -5,8 +5,10 @@
 #ifndef BTI_OPS_PRIMITIVE_H
 #define BTI_OPS_PRIMITIVE_H
 
+#include <berth/matrices.h>
 #include <berth/ops.h>
 #include <berth/random.h>
+#include <berth/windows.h>
 
 #include "array/record.h"
 #include "ir/dtype.h"

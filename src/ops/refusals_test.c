@@ -76,6 +76,31 @@ static void refuses_parts(void **state) {
     assert_int_equal(bt_split_axis(vector(), 0, NULL, 0, NULL), BT_INVALID_ARGUMENT);
 }
 
+static void refuses_places(void **state) {
+    BAD(at, bt_at(image(), NULL), "there is none");
+    BAD(at, bt_at(image(), ""), "an entry is");
+    BAD(at, bt_at(image(), "0,,0"), "an entry is");
+    BAD(at, bt_at(image(), "0 0"), "between commas");
+    BAD(at, bt_at(image(), "::0"), "a step is 0");
+    BAD(at, bt_at(image(), "0:1:1:1"), "between commas");
+    BAD(at, bt_at(image(), "99"), "out of range");
+    BAD(at, bt_at(image(), "99999999999999999999"), "64 bits");
+    BAD(at, bt_at(image(), "0, 0, 0, 0, 0"), "more entries than x has axes");
+    BAD(at, bt_at(image(), "..., ..."), "stands twice");
+    BAD(at, bt_at(image(), "None, None, None, None, None"), "too many axes");
+    BAD(set_at, bt_set_at(image(), "0", bt_ones(BT_F32, 99)), "broadcast");
+    BAD(set_at, bt_set_at(image(), "..., ::2", bt_num(1)), "a step other than 1");
+    BAD(index, bt_index(image(), 0, INT64_MIN), "it can be");
+    BAD(roll, bt_roll(image(), 1, 4), "axis 4");
+    BAD(diff, bt_diff(image(), -5), "axis -5");
+    BAD(tril, bt_tril(vector(), 0), "two axes or more");
+    BAD(diag, bt_diag(bt_ones(BT_F32, ), 0), "one to 7 axes");
+    BAD(kron, bt_kron(image(), bt_ones(BT_F32, 1, 1, 1, 1, 1)), "up to 4 axes");
+    BAD(tensordot, bt_tensordot(image(), image(), BT_AXES(0), BT_AXES(0, 1)), "as many and as long");
+    BAD(quantile, bt_quantile(image(), 1.5, BT_ALL, false), "it must be 0 to 1");
+    BAD(median, bt_median(bt_ones(BT_F32, 0), BT_ALL, false), "no elements");
+}
+
 static void refuses_dynamic_slices(void **state) {
     BAD(dynamic_slice, bt_dynamic_slice(matrix(), bt_i32(0), BT_SHAPE(1, 1)), "must have 2 integers");
     BAD(dynamic_slice, bt_dynamic_slice(matrix(), I32((2), 0, 0), BT_SHAPE(1)), "the size has 1 axes");
@@ -354,19 +379,13 @@ static void carries_the_first_cause(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_one_input),
-        cmocka_unit_test(refuses_two_inputs),
-        cmocka_unit_test(refuses_parts),
-        cmocka_unit_test(refuses_dynamic_slices),
-        cmocka_unit_test(refuses_reductions),
-        cmocka_unit_test(refuses_shapes),
-        cmocka_unit_test(refuses_indices),
-        cmocka_unit_test(refuses_products),
-        cmocka_unit_test(refuses_nn),
-        cmocka_unit_test(refuses_windows),
-        cmocka_unit_test(refuses_makers),
-        cmocka_unit_test(refuses_random),
-        cmocka_unit_test(refuses_null_everywhere),
+        cmocka_unit_test(refuses_one_input),       cmocka_unit_test(refuses_two_inputs),
+        cmocka_unit_test(refuses_parts),           cmocka_unit_test(refuses_places),
+        cmocka_unit_test(refuses_dynamic_slices),  cmocka_unit_test(refuses_reductions),
+        cmocka_unit_test(refuses_shapes),          cmocka_unit_test(refuses_indices),
+        cmocka_unit_test(refuses_products),        cmocka_unit_test(refuses_nn),
+        cmocka_unit_test(refuses_windows),         cmocka_unit_test(refuses_makers),
+        cmocka_unit_test(refuses_random),          cmocka_unit_test(refuses_null_everywhere),
         cmocka_unit_test(carries_the_first_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

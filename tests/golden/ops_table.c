@@ -251,6 +251,37 @@ static bt_array *do_adaptive(call *c, bt_array *(*pooled)(bt_array *, bt_shape))
 static bt_array *do_adaptive_max_pool(call *c) { return do_adaptive(c, bt_adaptive_max_pool); }
 static bt_array *do_adaptive_avg_pool(call *c) { return do_adaptive(c, bt_adaptive_avg_pool); }
 
+static bt_array *do_tril(call *c) { return bt_tril(c->in[0], attr_int(c, "k", 0)); }
+static bt_array *do_triu(call *c) { return bt_triu(c->in[0], attr_int(c, "k", 0)); }
+static bt_array *do_diagonal(call *c) { return bt_diagonal(c->in[0], attr_int(c, "k", 0)); }
+static bt_array *do_diag(call *c) { return bt_diag(c->in[0], attr_int(c, "k", 0)); }
+static bt_array *do_trace(call *c) { return bt_trace(c->in[0]); }
+static bt_array *do_outer(call *c) { return bt_outer(c->in[0], c->in[1]); }
+static bt_array *do_kron(call *c) { return bt_kron(c->in[0], c->in[1]); }
+static bt_axes axes_named(call *c, const char *name) {
+    bt_axes axes = {0};
+    const json_t *list = attr(c, name);
+    for (size_t i = 0; i < json_array_size(list) && i < BT_MAX_RANK; i++)
+        axes.axis[axes.count++] = json_integer_value(json_array_get(list, i));
+    return axes;
+}
+static bt_array *do_tensordot(call *c) {
+    return bt_tensordot(c->in[0], c->in[1], axes_named(c, "axes_a"), axes_named(c, "axes_b"));
+}
+static bt_array *do_roll(call *c) { return bt_roll(c->in[0], attr_int(c, "shift", 0), axis_of(c, 0)); }
+static bt_array *do_diff(call *c) { return bt_diff(c->in[0], axis_of(c, 0)); }
+static bt_array *do_index(call *c) { return bt_index(c->in[0], axis_of(c, 0), attr_int(c, "index", 0)); }
+static bt_array *do_at(call *c) { return bt_at(c->in[0], json_string_value(attr(c, "places"))); }
+static bt_array *do_set_at(call *c) { return bt_set_at(c->in[0], json_string_value(attr(c, "places")), c->in[1]); }
+static bt_array *do_quantile(call *c) {
+    return bt_quantile(c->in[0], attr_double(c, "q", 0.5), axes_named(c, "axes"), keepdims(c));
+}
+static bt_array *do_median(call *c) { return bt_median(c->in[0], axes_named(c, "axes"), keepdims(c)); }
+static bt_array *do_logaddexp(call *c) { return bt_logaddexp(c->in[0], c->in[1]); }
+static bt_array *do_nan_to_num(call *c) {
+    return bt_nan_to_num(c->in[0], attr_double(c, "nan", 0), attr_double(c, "posinf", 0), attr_double(c, "neginf", 0));
+}
+
 /* --- the table ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -311,6 +342,23 @@ static const struct {
     {"avg_pool", 1, 1, do_avg_pool},
     {"adaptive_max_pool", 1, 1, do_adaptive_max_pool},
     {"adaptive_avg_pool", 1, 1, do_adaptive_avg_pool},
+    {"tril", 1, 1, do_tril},
+    {"triu", 1, 1, do_triu},
+    {"diagonal", 1, 1, do_diagonal},
+    {"diag", 1, 1, do_diag},
+    {"trace", 1, 1, do_trace},
+    {"outer", 2, 2, do_outer},
+    {"kron", 2, 2, do_kron},
+    {"tensordot", 2, 2, do_tensordot},
+    {"roll", 1, 1, do_roll},
+    {"diff", 1, 1, do_diff},
+    {"index", 1, 1, do_index},
+    {"at", 1, 1, do_at},
+    {"set_at", 2, 2, do_set_at},
+    {"quantile", 1, 1, do_quantile},
+    {"median", 1, 1, do_median},
+    {"logaddexp", 2, 2, do_logaddexp},
+    {"nan_to_num", 1, 1, do_nan_to_num},
 };
 
 #define EACH(table)                                           \

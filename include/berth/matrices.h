@@ -1,0 +1,52 @@
+/* berth/matrices.h: products, triangles and diagonals of matrices. */
+#ifndef BERTH_MATRICES_H
+#define BERTH_MATRICES_H
+
+#include <berth/ops.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- matrix products ------------------------------------------------------------------------------------------------- */
+
+/* [..., M, K] x [..., K, N] -> [..., M, N]; leading axes broadcast. An operand may be a vector [K], whose axis the
+ * result lacks, as for NumPy's @. float16 and bfloat16 are summed in float32. */
+BT_API bt_array *bt_matmul(bt_array *a, bt_array *b);
+#define bt_matmul(...) BTI_AT(bt_array *, bt_matmul(__VA_ARGS__))
+/* The same; transpose_a and transpose_b swap the last two axes of an operand first. */
+BT_API bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b);
+#define bt_matmul_t(...) BTI_AT(bt_array *, bt_matmul_t(__VA_ARGS__))
+/* "bik,bkj->bij": one or two operands; no "..." and no letter twice in one operand. */
+BT_API bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count);
+#define bt_einsum(...) BTI_AT(bt_array *, bt_einsum(__VA_ARGS__))
+
+/* The lower triangle of the last two axes: elements [i, j] with j <= i + k; the others are 0. triu: the upper one, j >= i + k. */
+BT_API bt_array *bt_tril(bt_array *x, int64_t k);
+#define bt_tril(...) BTI_AT(bt_array *, bt_tril(__VA_ARGS__))
+BT_API bt_array *bt_triu(bt_array *x, int64_t k);
+#define bt_triu(...) BTI_AT(bt_array *, bt_triu(__VA_ARGS__))
+/* [..., M, N] -> [..., L]: the elements [i, i + k]. */
+BT_API bt_array *bt_diagonal(bt_array *x, int64_t k);
+#define bt_diagonal(...) BTI_AT(bt_array *, bt_diagonal(__VA_ARGS__))
+/* [..., N] -> [..., N + |k|, N + |k|]: zeros, and x as the diagonal k. */
+BT_API bt_array *bt_diag(bt_array *x, int64_t k);
+#define bt_diag(...) BTI_AT(bt_array *, bt_diag(__VA_ARGS__))
+/* [..., M, N] -> [...]: the sum of the diagonal, as bt_sum's. */
+BT_API bt_array *bt_trace(bt_array *x);
+#define bt_trace(...) BTI_AT(bt_array *, bt_trace(__VA_ARGS__))
+/* [M, N] of all elements of a and b: a[i] * b[j]. */
+BT_API bt_array *bt_outer(bt_array *a, bt_array *b);
+#define bt_outer(...) BTI_AT(bt_array *, bt_outer(__VA_ARGS__))
+/* Kronecker's product: each element of a times all of b. Up to four axes; the one with fewer gets axes of size 1 in front. */
+BT_API bt_array *bt_kron(bt_array *a, bt_array *b);
+#define bt_kron(...) BTI_AT(bt_array *, bt_kron(__VA_ARGS__))
+/* Sums products over axes_a of a and axes_b of b, pair by pair; the result has a's other axes, then b's:
+ * `bt_tensordot(a, b, BT_AXES(1, 2), BT_AXES(0, 1))`. */
+BT_API bt_array *bt_tensordot(bt_array *a, bt_array *b, bt_axes axes_a, bt_axes axes_b);
+#define bt_tensordot(...) BTI_AT(bt_array *, bt_tensordot(__VA_ARGS__))
+
+#ifdef __cplusplus
+}
+#endif
+#endif
