@@ -74,6 +74,21 @@ typedef struct bti_add_loops {
     void (*places)(const bti_place_adds *adds);
 } bti_add_loops;
 
+/* out[i] = the sum of m[i, k] * x[k] over k < depth, for i < count. m lies in lines of one contiguous axis, which are `line` bytes apart: of
+ * `along` that axis is k, of `across` i. x and out have the type that is computed in: of float16 and bfloat16 that is float32, of integers the
+ * unsigned one. Any alignment. */
+typedef struct bti_line_product {
+    const char *matrix;
+    int64_t line, count, depth;
+    const void *x;
+    void *out;
+} bti_line_product;
+
+typedef struct bti_line_loops {
+    void (*along)(const bti_line_product *product);
+    void (*across)(const bti_line_product *product);
+} bti_line_loops;
+
 typedef struct bti_vector_code {
     const void *functions[BTI_CALL_COUNT];
     bti_loop *elementwise[BTI_OP_COUNT][BTI_PLAIN_COUNT]; /* by the inputs' type; where, cast, bitcast: not here */
@@ -86,6 +101,7 @@ typedef struct bti_vector_code {
     bti_fold_loops folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
     bti_key_loops keys[2];                                 /* of 4 bytes, of 8 */
     bti_add_loops adds[BT_DTYPE_COUNT];
+    bti_line_loops lines[BT_DTYPE_COUNT]; /* NULLs: bool, integers of 8 and 16 bits */
 } bti_vector_code;
 
 extern const bti_vector_code bti_vector_base; /* NEON; on x86-64, SSE2 for CPUs without FMA */

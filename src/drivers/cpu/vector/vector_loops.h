@@ -261,6 +261,7 @@ OWN_FOLDS(max, maximum)
 OWN_FOLDS(min, minimum)
 
 #include "drivers/cpu/vector/add_loops.h"
+#include "drivers/cpu/vector/line_loops.h"
 #include "drivers/cpu/vector/order_loops.h"
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
@@ -270,6 +271,8 @@ OWN_FOLDS(min, minimum)
 #define NUMBER_ROW(row, name) \
     row(name##_F32), row(name##_F64), row(name##_I32), row(name##_U32), row(name##_I64), row(name##_U64)
 #define SELF(name) name
+#define LINE_LOOPS(name) \
+    { along_##name, across_##name }
 #define ADD_LOOPS(name) \
     { add_rows_##name, add_places_##name }
 
@@ -325,4 +328,12 @@ const bti_vector_code CODE = {
              [BT_BF16] = ADD_LOOPS(bf16),
              [BT_F32] = ADD_LOOPS(f32),
              [BT_F64] = ADD_LOOPS(f64)},
+    .lines = {[BT_F16] = LINE_LOOPS(f16),
+              [BT_BF16] = LINE_LOOPS(bf16),
+              [BT_F32] = LINE_LOOPS(f32),
+              [BT_F64] = LINE_LOOPS(f64),
+              [BT_U32] = LINE_LOOPS(u32),
+              [BT_I32] = LINE_LOOPS(u32),
+              [BT_U64] = LINE_LOOPS(u64),
+              [BT_I64] = LINE_LOOPS(u64)},
 };
