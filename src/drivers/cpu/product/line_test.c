@@ -91,10 +91,11 @@ static void run(bti_line_task *t, const char *what) {
 }
 
 static void all(void **state) {
-    static const int64_t sides[][2] = {{1, 1}, {3, 1},   {9, 2},   {5, 3},   {130, 4},   {6, 5},   {33, 6},  {7, 7},
-                                       {8, 8}, {21, 17}, {4, 100}, {600, 9}, {1100, 16}, {2, 900}, {515, 13}};
+    static const int64_t sides[][2] = {{1, 1},     {3, 1},   {9, 2},    {5, 3},    {130, 4},  {6, 5},
+                                       {33, 6},    {7, 7},   {8, 8},    {21, 17},  {4, 100},  {600, 9},
+                                       {1100, 16}, {2, 900}, {515, 13}, {200, 40}, {1100, 65}};
     for (int d = 0; d < DTYPES; d++)
-        for (int s = 0; s < 15; s++)
+        for (int s = 0; s < 17; s++)
             for (int64_t vectors = 1; vectors <= 3; vectors += 2) {
                 int64_t count = sides[s][0], depth = sides[s][1], size = (int64_t)bt_dtype_size(dtypes[d]);
                 char *memory[3];

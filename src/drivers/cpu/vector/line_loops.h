@@ -142,11 +142,42 @@ enum { STRIP = 2048 }; /* bytes of a partial sum of all columns that are compute
         memcpy((real *)p->out + i, sum[0], (size_t)columns * sizeof(real));                                           \
     }
 
+/* With the partial sums in registers: a few columns at a time, from all rows. */
+#define ACROSS_SHORT(name, type, real)                                                                 \
+    static inline __attribute__((always_inline)) void across_short_##name(const bti_line_product *p) { \
+        enum { LANES = LINE_BYTES / sizeof(real) };                                                    \
+        const real *x = p->x;                                                                          \
+        real *out = p->out;                                                                            \
+        int64_t i = 0;                                                                                 \
+        for (; i + LANES <= p->count; i += LANES) {                                                    \
+            lanes_##real s[PARTIAL_SUMS] = {0};                                                        \
+            SUM_ROWS(line_##name, type)                                                                \
+            *(lanes_##real *)(void *)(out + i) = s[0];                                                 \
+        }                                                                                              \
+        for (; i < p->count; i++) {                                                                    \
+            real s[PARTIAL_SUMS] = {0};                                                                \
+            SUM_ROWS(one_##name, type)                                                                 \
+            out[i] = s[0];                                                                             \
+        }                                                                                              \
+    }
+#define SUM_ROWS(read, type)                                                                         \
+    const char *at = p->matrix + i * (int64_t)sizeof(type);                                          \
+    int64_t k = 0;                                                                                   \
+    for (; k + PARTIAL_SUMS <= p->depth; k += PARTIAL_SUMS, at += PARTIAL_SUMS * p->line)            \
+        _Pragma("GCC unroll 8") for (int r = 0; r < PARTIAL_SUMS; r++) s[r] +=                       \
+            read((const type *)(const void *)(at + r * p->line)) * x[k + r];                         \
+    _Pragma("GCC unroll 8") for (int r = 0; r < PARTIAL_SUMS - 1; r++) if (k + r < p->depth) s[r] += \
+        read((const type *)(const void *)(at + r * p->line)) * x[k + r];                             \
+    _Pragma("GCC unroll 4") for (int r = 0; r < 4; r++) s[r] += s[r + 4];                            \
+    s[0] += s[2], s[1] += s[3], s[0] += s[1];
+enum { SHORT_DEPTH = 32, SHORT_PRODUCT = 4096 };
+
 #define LINE_PRODUCTS(name, type, real)                                           \
     ALONG(name, type, real, 1)                                                    \
     ALONG(name, type, real, 4)                                                    \
     ALONG_SHORT(name, type, real)                                                 \
     ACROSS(name, type, real)                                                      \
+    ACROSS_SHORT(name, type, real)                                                \
     static void along_##name(const bti_line_product *p) {                         \
         int64_t i = 0;                                                            \
         switch (p->depth) {                                                       \
@@ -164,6 +195,10 @@ enum { STRIP = 2048 }; /* bytes of a partial sum of all columns that are compute
     }                                                                             \
     static void across_##name(const bti_line_product *p) {                        \
         enum { MOST = STRIP / sizeof(real) };                                     \
+        if (p->depth <= SHORT_DEPTH || p->count * p->depth <= SHORT_PRODUCT) {    \
+            across_short_##name(p);                                               \
+            return;                                                               \
+        }                                                                         \
         for (int64_t i = 0; i < p->count; i += MOST)                              \
             across_strip_##name(p, i, p->count - i < MOST ? p->count - i : MOST); \
     }
