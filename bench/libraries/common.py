@@ -9,6 +9,7 @@ import numpy
 
 MILLION = 1_000_000
 ADDS = 1000
+THIN_PRODUCTS = 100
 PERIOD = 1_000_003  # after which large inputs repeat themselves
 SAMPLE = 1 << 22  # elements of a large result that are compared, at most
 
@@ -56,6 +57,7 @@ INPUTS = {
     "matmul2048": lambda: [floats(seed, -1, 1, 2048, 2048) for seed in (1, 2)],
     "matmul4096": lambda: [floats(seed, -1, 1, 4096, 4096) for seed in (1, 2)],
     "matmul_small": lambda: [floats(seed, -1, 1, 1000, 16, 16) for seed in (1, 2)],
+    "thin_product": lambda: [floats(1, -0.15, 0.15, 128, 128), floats(2, -1, 1, 128, 1)],
     "softmax": lambda: [floats(1, -4, 4, 8192, 1024)],
     "layer_norm": lambda: [floats(1, -4, 4, 8192, 1024), floats(2, 0.5, 1.5, 1024), floats(3, -1, 1, 1024)],
     "sum": lambda: [floats(1, 0, 1, 10 * MILLION)],
@@ -64,6 +66,8 @@ INPUTS = {
     "transpose_add": lambda: [floats(1, -1, 1, 4096, 4096)],
     "broadcast": lambda: [floats(1, -1, 1, 8192, 1024), floats(2, -1, 1, 1024), floats(3, -1, 1, 8192, 1)],
     "gather": lambda: [floats(1, -1, 1, 100000, 64), integers(2, 100000, MILLION)],
+    "scatter_rows": lambda: [floats(1, -1, 1, 100000, 16), integers(2, 100000, 100000), floats(3, -1, 1, 100000, 16)],
+    "embedding_grad": lambda: [floats(1, -1, 1, 50000, 128), integers(2, 50000, 32768), floats(3, -1, 1, 32768, 128)],
     "dependent_adds": lambda: [floats(1, -1, 1, 4), floats(2, -1, 1, 4)],
     "compile": lambda: [floats(1, 0.5, 1.5, 1 << 18)],
 }
@@ -140,6 +144,12 @@ def plain(row, function, to_array, **more):
     """A row that applies a function to its inputs."""
     arrays = [to_array(array) for array in INPUTS[row]()]
     return Row(lambda repetition: function(*arrays), **more)
+
+
+def thin_products(matrix, x):
+    for _ in range(THIN_PRODUCTS):
+        x = matrix @ x
+    return x
 
 
 # ---- a new program of five operations (src/cli/bench_start.c)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row,
-                    SCAN_STEPS, WHILE_STEPS, batch, gru_inputs, new_function, parameters, plain, resnet18, startup)
+                    SCAN_STEPS, WHILE_STEPS, batch, gru_inputs, new_function, parameters, plain, resnet18, startup, thin_products)
 
 if DEVICE != "cpu":
     jax.config.update("jax_default_matmul_precision", "highest")  # float32 as berth's, not TF32
@@ -315,6 +315,8 @@ EAGER = {
     "transpose_add": eager("transpose_add", lambda x: x + x.T),
     "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
     "gather": eager("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
+    "thin_product": eager("thin_product", thin_products),
+    "scatter_rows": eager("scatter_rows", lambda x, indices, rows: x.at[indices].add(rows)),
     "dependent_adds": eager("dependent_adds", dependent_adds),
     "startup": lambda: startup("import jax.numpy as n; print(*(n.array([1., 2.]) + n.array([3., 4.])))"),
 }
@@ -329,6 +331,9 @@ JIT = {
     "transpose_add": compiled("transpose_add", lambda x: x + x.T),
     "broadcast": compiled("broadcast", lambda x, row, column: x * row + column),
     "gather": compiled("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
+    "thin_product": compiled("thin_product", thin_products),
+    "scatter_rows": compiled("scatter_rows", lambda x, indices, rows: x.at[indices].add(rows)),
+    "embedding_grad": compiled("embedding_grad", lambda table, indices, d: jax.vjp(lambda x: x[indices], table)[1](d)[0]),
     "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
     "softmax_gradient": gradients("softmax_gradient", jax.nn.softmax),
     **{row: compiled(row, conv(row)) for row in CONVS},

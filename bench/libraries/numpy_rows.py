@@ -1,6 +1,6 @@
 import numpy
 
-from common import MILLION, Row, plain, startup
+from common import MILLION, Row, plain, startup, thin_products
 
 VERSIONS = {"NumPy": numpy.__version__}
 
@@ -17,10 +17,18 @@ def root_minus_log(x):
     return x**0.5 - numpy.log(numpy.abs(x))
 
 
+def scatter_rows(x, indices, rows):
+    x = x.copy()
+    numpy.add.at(x, indices, rows)
+    return x
+
+
 PEERS = {
     "numpy": {
         "elementwise": lambda: plain("elementwise", root_minus_log, numpy.asarray),
         "linspace": lambda: Row(lambda i: root_minus_log(numpy.linspace(0, 100, 10 * MILLION + i, dtype=numpy.float32))),
+        "thin_product": lambda: plain("thin_product", thin_products, numpy.asarray),
+        "scatter_rows": lambda: plain("scatter_rows", scatter_rows, numpy.asarray),
         "startup": lambda: startup("import numpy; x, y = numpy.array([1., 2.]), numpy.array([3., 4.]); print(*(x + y))"),
     }
 }

@@ -2,7 +2,7 @@ import os
 
 import tensorflow as tf
 
-from common import ADDS, INPUTS, MILLION, Row, new_function, plain, startup
+from common import ADDS, INPUTS, MILLION, Row, new_function, plain, startup, thin_products
 
 threads = int(os.environ["BERTH_BENCH_THREADS"])
 tf.config.threading.set_intra_op_parallelism_threads(threads)
@@ -69,6 +69,7 @@ PEERS = {
         "transpose_add": eager("transpose_add", lambda x: x + tf.transpose(x)),
         "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
         "gather": eager("gather", tf.gather),
+        "thin_product": eager("thin_product", thin_products),
         "dependent_adds": eager("dependent_adds", dependent_adds),
         "startup": lambda: startup("import tensorflow as t; print(*(t.constant([1., 2.]) + t.constant([3., 4.])).numpy())"),
     },

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
-                    PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, resnet18, startup)
+                    PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, resnet18, startup, thin_products)
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
 torch.backends.cudnn.allow_tf32 = False  # true float32 in nn.GRU too, as in matrix products
@@ -126,6 +126,12 @@ def step(name):
         return Row(run, check, network.steps)
 
     return prepare
+
+
+def embedding_grad():
+    table, indices, d = map(tensor, INPUTS["embedding_grad"]())
+    table.requires_grad_()
+    return Row(lambda repetition: torch.autograd.grad(functional.embedding(indices, table), table, d)[0])
 
 
 def gather(row):
@@ -263,6 +269,9 @@ PEERS = {
         "transpose_add": eager("transpose_add", lambda x: x + x.T),
         "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
         "gather": gather("gather"),
+        "thin_product": eager("thin_product", thin_products),
+        "scatter_rows": eager("scatter_rows", lambda x, indices, rows: x.index_add(0, indices, rows)),
+        "embedding_grad": embedding_grad,
         "dependent_adds": eager("dependent_adds", dependent_adds),
         "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
         "softmax_gradient": gradients("softmax_gradient", lambda x: torch.softmax(x, -1)),

@@ -391,7 +391,8 @@ BT_API bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype);
 BT_API bt_array *bt_take(bt_array *x, bt_array *indices, int axis);
 #define bt_take(...) BTI_AT(bt_array *, bt_take(__VA_ARGS__))
 /* x with `updates` added at `indices` [I] along `axis`; updates have the shape of x with I in place of the axis.
- * Negative indices count from the end; those out of range are ignored. Repeated indices add up. */
+ * Negative indices count from the end; those out of range are ignored. Repeated indices add up; on the CPU one after the other, in
+ * the order of the indices, each sum rounded to the dtype of x. */
 BT_API bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add(...) BTI_AT(bt_array *, bt_scatter_add(__VA_ARGS__))
 /* A part of x that begins where an array says, which may be computed in a function: `start` has an integer for each axis, `size` the
@@ -409,7 +410,7 @@ BT_API bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *s
 #define bt_update_slice_axis(...) BTI_AT(bt_array *, bt_update_slice_axis(__VA_ARGS__))
 /* NumPy's take_along_axis: x[.., indices[.., i, ..], ..]. `indices` (integers, negative from the end) has the rank of x
  * and its sizes except on the axis. bt_scatter_add_along_axis: x with `updates` (the shape of indices) added at these
- * positions. */
+ * positions, but those out of range. */
 BT_API bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis);
 #define bt_take_along_axis(...) BTI_AT(bt_array *, bt_take_along_axis(__VA_ARGS__))
 BT_API bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);

@@ -3,7 +3,8 @@
 
 #include "cli/bench_inputs.h"
 
-enum { MILLION = 1000000, TABLE = 100000, WIDTH = 64, SIDE = 4096 };
+enum { MILLION = 1000000, TABLE = 100000, WIDTH = 64, NARROW = 16, SIDE = 4096 };
+enum { WORDS = 50000, FEATURES = 128, TOKENS = 32768 }; /* of an embedding */
 
 /* --- along an axis -------------------------------------------------------------------------------------------------- */
 
@@ -64,6 +65,20 @@ static bt_array *run_take_gradient(bench_work *work) {
     return bt_grad(loss, &work->inputs[0], 1, &slope) == BT_OK ? slope : NULL;
 }
 
+static bool prepare_scatter_rows(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(TABLE, NARROW));
+    work->inputs[1] = bench_integers(2, TABLE, BT_SHAPE(TABLE));
+    work->inputs[2] = bench_floats(3, -1, 1, BT_SHAPE(TABLE, NARROW));
+    return true;
+}
+
+static bool prepare_embedding(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(WORDS, FEATURES));
+    work->inputs[1] = bench_integers(2, WORDS, BT_SHAPE(TOKENS));
+    work->inputs[2] = bench_floats(3, -1, 1, BT_SHAPE(TOKENS, FEATURES));
+    return true;
+}
+
 static bool prepare_scatter_axis(bench_work *work) {
     work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(TABLE));
     work->inputs[1] = bench_integers(2, TABLE, BT_SHAPE(MILLION));
@@ -91,6 +106,10 @@ const bench_row bench_line_rows[BENCH_LINE_ROWS] = {
      .bytes = F32S(2 * 6.4e6 + 16.25e6)},
     {"scatter_add_one", "250k rows of 64 added to one row of 100k", prepare_one_row, run_scatter_add,
      .bytes = F32S(2 * 6.4e6 + 16.25e6)},
+    {"scatter_rows", "100k rows of 16 added to random ones of 100k", prepare_scatter_rows, run_scatter_add,
+     .bytes = F32S(3 * 1.6e6 + 0.1e6)},
+    {"embedding_grad", "of a table of 50k x 128, 32,768 random rows taken", prepare_embedding, run_take_gradient,
+     .bytes = F32S(6.4e6 + 4.2e6)},
     {"scatter_axis", "1M numbers added to random ones of 100k", prepare_scatter_axis, run_scatter_axis,
      .bytes = F32S(2.2e6)},
     {"take_gradient", "of a table of 100k x 64, 10k random rows taken", prepare_take, run_take_gradient,

@@ -17,7 +17,7 @@
 #include "cli/bench_transforms.h"
 #include "cli/cli.h"
 
-enum { MILLION = 1000000, ADDS = 1000 };
+enum { MILLION = 1000000, ADDS = 1000, THIN_PRODUCTS = 100 };
 
 /* --- elementwise ---------------------------------------------------------------------------------------------------- */
 
@@ -110,6 +110,18 @@ static bool prepare_1024(bench_work *work) { return prepare_factors(work, BT_SHA
 static bool prepare_2048(bench_work *work) { return prepare_factors(work, BT_SHAPE(2048, 2048)); }
 static bool prepare_4096(bench_work *work) { return prepare_factors(work, BT_SHAPE(4096, 4096)); }
 static bool prepare_16(bench_work *work) { return prepare_factors(work, BT_SHAPE(1000, 16, 16)); }
+
+static bool prepare_thin(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -0.15f, 0.15f, BT_SHAPE(128, 128));
+    work->inputs[1] = bench_floats(2, -1, 1, BT_SHAPE(128, 1));
+    return true;
+}
+static bt_array *run_thin_products(bench_work *work) {
+    bt_array *x = work->inputs[1];
+    for (int i = 0; i < THIN_PRODUCTS; i++) x = bt_matmul(work->inputs[0], x);
+    return x;
+}
+
 static bt_array *run_matmul(bench_work *work) { return bt_matmul(work->inputs[0], work->inputs[1]); }
 
 static bool prepare_rows(bench_work *work) {
@@ -267,6 +279,8 @@ static const bench_row common_rows[] = {
     {"matmul2048", "product of 2048 x 2048", prepare_2048, run_matmul, .flops = 2 * CUBE(2048)},
     {"matmul4096", "product of 4096 x 4096", prepare_4096, run_matmul, .flops = 2 * CUBE(4096)},
     {"matmul_small", "one product of 1,000 pairs of 16 x 16", prepare_16, run_matmul, .flops = 2000 * CUBE(16)},
+    {"thin_product", "100 dependent products of 128 x 128 and a column", prepare_thin, run_thin_products,
+     .flops = 2.0 * THIN_PRODUCTS * 128 * 128},
     {"softmax", "over the last axis of 8192 x 1024", prepare_rows, run_softmax, .bytes = F32S(2.0 * 8192 * 1024)},
     {"layer_norm", "over the last axis of 8192 x 1024", prepare_rows, run_layer_norm, .bytes = F32S(2.0 * 8192 * 1024)},
     {"sum", "of 10M", prepare_sum, run_sum, .bytes = F32S(10e6)},

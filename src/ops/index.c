@@ -124,15 +124,22 @@ bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, in
     return record_scatter(BTI_OP_scatter_axis, x, indices, updates, axis);
 }
 
+/* Indices with the sizes of x, which may have been unknown, except on the axis. */
+static bt_array *indices_for(bt_array *x, bt_array *indices, int axis) {
+    indices = bti_indices(indices);
+    if (bti_array_error(indices)) return indices;
+    int64_t shape[BTI_MAX_RANK];
+    for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? bti_shape(indices)[i] : bti_shape(x)[i];
+    return bti_expand(indices, bti_rank(x), shape);
+}
+
 /* Indices with those from the end counted from the beginning; `*within` tells which are in range, the others are 0. */
 static bt_array *normal_indices(bt_array *x, bt_array *indices, int axis, bt_array **within) {
-    indices = bti_indices(indices);
+    indices = indices_for(x, indices, axis);
     if (bti_array_error(indices)) return indices;
     int64_t size = bti_shape(x)[axis];
     bt_dtype dtype = bti_size_is_symbolic(size) || size > INT32_MAX ? BT_I64 : bti_dtype(indices);
-    int64_t shape[BTI_MAX_RANK];
-    for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? bti_shape(indices)[i] : bti_shape(x)[i];
-    indices = bti_expand(bti_cast(indices, dtype), bti_rank(x), shape); /* sizes that were unknown */
+    indices = bti_cast(indices, dtype);
     bt_array *length = bti_size_scalar(size, dtype), *zero = bti_scalar(0, dtype);
     indices = bti_where(bti_binary(BTI_OP_lt, indices, zero), bti_binary(BTI_OP_add, indices, length), indices);
     *within = bti_binary(BTI_OP_and, bti_binary(BTI_OP_le, zero, indices), bti_binary(BTI_OP_lt, indices, length));
@@ -171,13 +178,12 @@ bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis) {
 bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
     BTI_PUBLIC("bt_scatter_add_along_axis");
     BTI_NEED(x, indices, updates);
-    bt_array *poison, *within = NULL;
+    bt_array *poison;
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
     if (!fits_along(x, indices, axis, &poison)) BTI_RETURN(poison);
-    indices = normal_indices(x, indices, axis, &within);
+    indices = indices_for(x, indices, axis);
     if (bti_array_error(indices)) BTI_RETURN(indices);
     updates = bti_expand(additions_for(x, updates), bti_rank(indices), bti_shape(indices));
-    updates = bti_where(within, updates, bti_scalar(0, bti_dtype(x)));
     BTI_RETURN(bti_scatter_axis(x, indices, updates, axis));
 }
 
@@ -185,9 +191,13 @@ void bti_gradient_gather_axis(bti_backward *b) {
     b->gx[0] = bt_scatter_add_along_axis(bt_zeros_like(b->x[0]), b->x[1], b->g, b->attr->axis.axis);
 }
 
+/* What was dropped gets none. */
 void bti_gradient_scatter_axis(bti_backward *b) {
+    int axis = b->attr->axis.axis;
     if (b->wanted[0]) b->gx[0] = b->g;
-    if (b->wanted[2]) b->gx[2] = bt_take_along_axis(b->g, b->x[1], b->attr->axis.axis);
+    if (!b->wanted[2]) return;
+    bt_array *within = NULL, *at = normal_indices(b->x[0], b->x[1], axis, &within);
+    b->gx[2] = bti_array_error(at) ? at : bt_where(within, bti_gather_axis(b->g, at, axis), bt_num(0));
 }
 
 /* --- batches -------------------------------------------------------------------------------------------------------- */

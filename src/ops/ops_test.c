@@ -198,6 +198,7 @@ static void slopes_at_corners(void **state) {
     SLOPES(F32((3), 0, 1, 3), bt_huber(x, bt_zeros(BT_F32, 3), 1), "[0.         0.33333334 0.33333334]");
     SLOPES(F32((1, 3), 0, 0, -INFINITY), bt_cross_entropy(x, I32((1), 0)), "[[-0.5  0.5  0. ]]");
     SLOPES(vector(), bt_take_along_axis(x, I32((2), -1, 9), 0), "[0. 0. 1.]");
+    SLOPES(vector(), bt_scatter_add_along_axis(bt_zeros(BT_F32, 2), I32((3), -1, 9, 0), x, 0), "[1. 0. 1.]");
     SLOPES(vector(), bt_mul(bt_stop_gradient(x), x), "[1. 2. 3.]");
     SLOPES(F32((3), 1, 3, 2), bt_top_k(x, 2), "[0. 1. 1.]");
 }

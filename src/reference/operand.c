@@ -21,6 +21,15 @@ bool bti_operand_is_dense(const bti_operand *operand) {
     return bti_layout_is_dense(operand->rank, operand->shape, &layout);
 }
 
+bool bti_operand_is_dense_after(const bti_operand *operand, int axis) {
+    int64_t count = 1;
+    for (int a = operand->rank - 1; a > axis; a--) {
+        if (operand->shape[a] != 1 && operand->stride[a] != count) return false;
+        count *= operand->shape[a];
+    }
+    return true;
+}
+
 void bti_operand_make_dense(bti_operand *operand) {
     bti_layout layout;
     bti_layout_dense(operand->rank, operand->shape, &layout);
@@ -31,18 +40,10 @@ void bti_shape_without(const bti_operand *operand, uint64_t axes, int64_t *shape
     for (int axis = 0; axis < operand->rank; axis++) shape[axis] = axes >> axis & 1 ? 1 : operand->shape[axis];
 }
 
-static int64_t index_at(const bti_operand *indices, const char *at) {
-    return indices->dtype == BT_I32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
-}
-
-int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length) {
-    int64_t i = index_at(indices, at);
-    if (i < 0) i += length;
-    return i >= 0 && i < length ? i : -1;
-}
-
 bti_operand bti_operand_part_at(const bti_operand *whole, int axis, const bti_operand *index, int64_t count) {
-    int64_t start = index_at(index, bti_address(index)), last = whole->shape[axis] - count;
+    const void *at = bti_address(index);
+    int64_t start = index->dtype == BT_I32 ? *(const int32_t *)at : *(const int64_t *)at,
+            last = whole->shape[axis] - count;
     return bti_operand_part(whole, axis, start > last ? last : start < 0 ? 0 : start, count);
 }
 
@@ -105,12 +106,40 @@ void bti_walk_next(bti_walk *walk) {
     walk->more = false;
 }
 
+int64_t bti_walk_positions(const bti_walk *walk) {
+    int64_t count = walk->empty ? 0 : walk->length;
+    for (int axis = 0; axis < walk->axes; axis++) count *= walk->shape[axis];
+    return count;
+}
+
+void bti_walk_at(const bti_walk *walk, int64_t position, char **at) {
+    for (int k = 0; k < walk->count; k++) at[k] = walk->at[k] + position % walk->length * walk->step[k];
+    position /= walk->length;
+    for (int axis = walk->axes - 1; axis >= 0; position /= walk->shape[axis--])
+        for (int k = 0; k < walk->count; k++) at[k] += position % walk->shape[axis] * walk->stride[k][axis];
+}
+
 #define COPY_ELEMENTS(size) \
     for (int64_t i = 0; i < count; i++) memcpy(to + i * to_step, from + i * from_step, size)
+
+/* One element everywhere: copies what is filled, in pieces that stay in the first cache. */
+static void fill_line(char *to, const char *from, size_t bytes, size_t size) {
+    enum { PIECE = 4096 };
+    memcpy(to, from, size);
+    for (size_t done = size, more; done < bytes; done += more) {
+        more = done < PIECE ? done : PIECE;
+        if (more > bytes - done) more = bytes - done;
+        memcpy(to + done, to, more);
+    }
+}
 
 void bti_copy_line(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count, size_t size) {
     if (to_step == (int64_t)size && from_step == (int64_t)size) {
         memmove(to, from, (size_t)count * size);
+        return;
+    }
+    if (to_step == (int64_t)size && from_step == 0 && count > 0) {
+        fill_line(to, from, (size_t)count * size, size);
         return;
     }
     switch (size) {

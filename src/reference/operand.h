@@ -29,6 +29,9 @@ typedef struct bti_walk {
 void bti_walk_start(bti_walk *walk, int rank, const int64_t *shape, int count, const bti_operand *const *operands);
 void bti_walk_next(bti_walk *walk);
 void bti_walk_restart(bti_walk *walk, char *const *at); /* the same walk from other first elements */
+/* Of a walk that has just started: the number of its positions, and where each operand has one of them. */
+int64_t bti_walk_positions(const bti_walk *walk);
+void bti_walk_at(const bti_walk *walk, int64_t position, char **at);
 
 /* The shape of an operand with some axes (a mask) set to 1. */
 void bti_shape_without(const bti_operand *operand, uint64_t axes, int64_t *shape);
@@ -39,11 +42,17 @@ static inline int64_t bti_axis_step(const bti_operand *operand, int axis) { /* b
 
 int64_t bti_operand_count(const bti_operand *operand); /* elements */
 bool bti_operand_is_dense(const bti_operand *operand); /* row-major, without gaps; one without elements is */
-void bti_operand_make_dense(bti_operand *operand);     /* its strides */
+/* What lies at one position of the axes up to this one is. */
+bool bti_operand_is_dense_after(const bti_operand *operand, int axis);
+void bti_operand_make_dense(bti_operand *operand); /* its strides */
 /* An operand's part along an axis: `length` positions from `from`. */
 bti_operand bti_operand_part(const bti_operand *operand, int axis, int64_t from, int64_t length);
 /* The int32 or int64 index at `at`; a negative one counts from the end; -1 when out of range. */
-int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length);
+static inline int64_t bti_index_in(const bti_operand *indices, const char *at, int64_t length) {
+    int64_t i = indices->dtype == BT_I32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
+    if (i < 0) i += length;
+    return i >= 0 && i < length ? i : -1;
+}
 /* The `count` rows along an axis from the one index on, moved so that all are within. */
 bti_operand bti_operand_part_at(const bti_operand *whole, int axis, const bti_operand *index, int64_t count);
 /* The bits of the element that stands for a missing value: NaN; 0 for integers. */

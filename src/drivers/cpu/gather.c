@@ -1,67 +1,13 @@
 #include "drivers/cpu/gather.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/cores.h"
-#include "base/error.h"
 #include "drivers/cpu/copy.h"
+#include "drivers/cpu/ranges.h"
+#include "drivers/cpu/scatter.h"
 #include "reference/interp.h"
 #include "reference/operand.h"
-
-/* --- ranges of an axis, each run by the interpreter --------------------------------------------------------------- */
-
-enum { OUTPUT = 3, INPUTS = 3 };
-
-/* A work that is cut along one axis. axis[i]: that axis in input i (at OUTPUT: in the output), or -1 if all of the operand takes part
- * in each range. */
-typedef struct cutting {
-    const bti_work *work;
-    int axis[INPUTS + 1];
-    atomic_int status;
-} cutting;
-
-static void run_range(void *context, int64_t begin, int64_t end) {
-    cutting *c = context;
-    bti_work work = *c->work;
-    bti_operand inputs[INPUTS];
-    for (int i = 0; i < work.input_count; i++)
-        inputs[i] = c->axis[i] < 0 ? work.inputs[i] : bti_operand_part(&work.inputs[i], c->axis[i], begin, end - begin);
-    work.inputs = inputs;
-    work.output = bti_operand_part(&work.output, c->axis[OUTPUT], begin, end - begin);
-    bt_status status = bti_interpret(&work);
-    if (status != BT_OK) atomic_store(&c->status, (int)status);
-}
-
-static int longest_axis(const bti_operand *operand, int but) {
-    int longest = -1;
-    for (int axis = 0; axis < operand->rank; axis++)
-        if (axis != but && (longest < 0 || operand->shape[axis] > operand->shape[longest])) longest = axis;
-    return longest;
-}
-
-static bt_status run_cut(cutting *c) {
-    const bti_work *work = c->work;
-    int axis = c->axis[OUTPUT];
-    if (axis < 0 || work->output.shape[axis] < 2) return bti_interpret(work);
-    int64_t elements = bti_operand_count(&work->output), extent = work->output.shape[axis];
-    for (int i = 0; i < work->input_count; i++)
-        if (c->axis[i] >= 0 && bti_operand_count(&work->inputs[i]) > elements)
-            elements = bti_operand_count(&work->inputs[i]);
-    int64_t each = elements / extent * (int64_t)bt_dtype_size(work->inputs[0].dtype);
-    bti_parallel(extent, bti_copy_grain(each), run_range, c);
-    bt_status status = (bt_status)atomic_load(&c->status);
-    return status == BT_OK ? BT_OK : bti_fail(status, "no memory for a part of %s", bti_op_info(work->op)->name);
-}
-
-/* Runs an operation along lines of `axis`: cuts another axis. `same`: bit i: input i has the output's other axes. */
-static bt_status run_lines(const bti_work *work, int axis, unsigned same) {
-    int across = longest_axis(&work->output, axis);
-    cutting c = {.work = work, .axis = {-1, -1, -1, across}};
-    for (int i = 0; i < work->input_count && i < INPUTS; i++)
-        if (same >> i & 1) c.axis[i] = across;
-    return run_cut(&c);
-}
 
 /* --- copies ------------------------------------------------------------------------------------------------------- */
 
@@ -134,13 +80,6 @@ typedef struct row_take {
     uint64_t missing;       /* the element for an index out of range */
 } row_take;
 
-static void outer_position(const bti_walk *walk, int64_t position, char *at[2]) {
-    for (int i = 0; i < 2; i++) at[i] = walk->at[i] + position % walk->length * walk->step[i];
-    position /= walk->length;
-    for (int axis = walk->axes - 1; axis >= 0; position /= walk->shape[axis--])
-        for (int i = 0; i < 2; i++) at[i] += position % walk->shape[axis] * walk->stride[i][axis];
-}
-
 static inline __attribute__((always_inline)) void take_rows(const row_take *t, char *out, const char *x, int64_t begin,
                                                             int64_t end, size_t bytes) {
     const char *index = bti_address(t->y);
@@ -161,7 +100,7 @@ static void take_units(void *context, int64_t begin, int64_t end) {
         int64_t position = begin / t->rows, from = begin % t->rows, to = from + (end - begin);
         char *at[2];
         if (to > t->rows) to = t->rows;
-        outer_position(&t->outer, position, at);
+        bti_walk_at(&t->outer, position, at);
         switch (t->run_bytes) {
         case 4: take_rows(t, at[0], at[1], from, to, 4); break;
         case 8: take_rows(t, at[0], at[1], from, to, 8); break;
@@ -171,21 +110,11 @@ static void take_units(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static bool is_dense_after(const bti_operand *operand, int axis) {
-    int64_t count = 1;
-    for (int a = operand->rank - 1; a > axis; a--) {
-        if (operand->shape[a] != 1 && operand->stride[a] != count) return false;
-        count *= operand->shape[a];
-    }
-    return true;
-}
-
 static bt_status run_take(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *out = &work->output;
     int axis = work->attr->axis.axis;
-    if (!is_dense_after(x, axis) || !is_dense_after(out, axis)) {
-        cutting c = {.work = work, .axis = {-1, 0, -1, axis}};
-        return run_cut(&c);
+    if (!bti_operand_is_dense_after(x, axis) || !bti_operand_is_dense_after(out, axis)) {
+        return bti_run_ranges(&(bti_ranges){.work = work, .run = bti_interpret, .axis = {-1, 0, -1, axis}});
     }
     row_take t = {.y = y,
                   .rows = y->shape[0],
@@ -197,14 +126,11 @@ static bt_status run_take(const bti_work *work) {
     t.run_bytes = t.size;
     for (int a = axis + 1; a < out->rank; a++) t.run_bytes *= (size_t)out->shape[a];
     bti_walk_start(&t.outer, axis, out->shape, 2, (const bti_operand *[]){out, x});
-    int64_t units = t.rows * t.outer.length;
-    for (int a = 0; a < t.outer.axes; a++) units *= t.outer.shape[a];
-    if (!t.outer.empty && t.run_bytes) bti_parallel(units, bti_copy_grain((int64_t)t.run_bytes), take_units, &t);
+    int64_t units = t.rows * bti_walk_positions(&t.outer);
+    if (t.run_bytes) bti_parallel(units, bti_copy_grain((int64_t)t.run_bytes), take_units, &t);
     return BT_OK;
 }
 
-/* An output element that only one index touches may be computed in any range. Elements that are summed are summed in order, because a
- * line is never cut. */
 bt_status bti_cpu_gather(const bti_work *work) {
     for (int axis = 0; axis < work->output.rank; axis++)
         if (work->output.shape[axis] == 0) return BT_OK;
@@ -216,10 +142,10 @@ bt_status bti_cpu_gather(const bti_work *work) {
     case BTI_OP_pad: return run_pad(work);
     case BTI_OP_update_slice: return run_update(work);
     case BTI_OP_take: return run_take(work);
-    case BTI_OP_cumsum: return run_lines(work, axis, 1);
-    case BTI_OP_gather_axis: return run_lines(work, axis, 3);
-    case BTI_OP_scatter_add: return run_lines(work, axis, 5);
-    case BTI_OP_scatter_axis: return run_lines(work, axis, 7);
+    case BTI_OP_cumsum: return bti_run_lines(work, bti_interpret, axis, 1);
+    case BTI_OP_gather_axis: return bti_run_lines(work, bti_interpret, axis, 3);
+    case BTI_OP_scatter_add:
+    case BTI_OP_scatter_axis: return bti_cpu_scatter(work);
     default: return bti_interpret(work);
     }
 }

@@ -80,8 +80,8 @@ static void expect_the_same(bti_work *work, const int64_t *shape, int rank, bt_d
     bti_free(should), bti_free(is);
 }
 
-static const bt_dtype dtypes[] = {BT_BOOL, BT_F16, BT_F32, BT_F64, BT_I8, BT_U32};
-enum { DTYPES = 6 };
+static const bt_dtype dtypes[] = {BT_BOOL, BT_F16, BT_F32, BT_F64, BT_I8, BT_U32, BT_BF16};
+enum { DTYPES = 7 };
 
 static void copies(void **state) {
     static const int64_t shapes[][4] = {{1, 1, 1, 1},     {3, 4, 5, 6},     {2, 1, 70, 65}, {1, 130, 1, 200},

@@ -173,9 +173,10 @@ static void all_layouts(void) {
 /* Around tiles of our own, runs over k, and where libraries' products are cut. */
 static void large_ones(void) {
     static const int64_t sides[][3] = {{63, 255, 257}, {64, 256, 256}, {65, 257, 513}, {129, 129, 1030}, {300, 270, 50},
-                                       {20, 500, 700}, {500, 20, 700}, {1, 3000, 600}, {3000, 1, 600}};
+                                       {20, 500, 700}, {500, 20, 700}, {1, 3000, 600}, {3000, 1, 600},   {2, 900, 600},
+                                       {900, 4, 600},  {1, 2, 9000},   {7, 800, 64}};
     for (int d = 0; d < DTYPES; d++)
-        for (int s = 0; s < 9; s++) {
+        for (int s = 0; s < 13; s++) {
             if (!test_is_drawn(5)) continue;
             try_product(dtypes[d], 1, sides[s][0], sides[s][1], sides[s][2], PLAIN, PLAIN, PLAIN);
             try_product(dtypes[d], 1, sides[s][0], sides[s][1], sides[s][2], TRANSPOSED, TRANSPOSED, PLAIN);

@@ -51,6 +51,44 @@ typedef struct bti_key_loops {
                     int64_t count); /* sorts BTI_SIDE_BY_SIDE lines of `count` words, neighbours of one place */
 } bti_key_loops;
 
+/* Additions of rows that lie contiguous, in order: `width` elements at from + of[k] are added to those at out + to[k], for k < count. */
+typedef struct bti_row_adds {
+    char *out;
+    const char *from;
+    const int64_t *to, *of; /* bytes */
+    int64_t count, width;
+} bti_row_adds;
+
+/* Additions of elements, in order: for i < count the one at from + i * from_step is added at out + i * out_step + place * place_step, where
+ * place is the index at y + i * y_step; a negative one counts from the end, one out of range is left out. Steps are in bytes. */
+typedef struct bti_place_adds {
+    char *out;
+    const char *from, *y;
+    int64_t out_step, from_step, y_step, place_step;
+    int64_t count, places;
+    bool wide; /* indices of 64 bits, not 32 */
+} bti_place_adds;
+
+typedef struct bti_add_loops {
+    void (*rows)(const bti_row_adds *adds);
+    void (*places)(const bti_place_adds *adds);
+} bti_add_loops;
+
+/* out[i] = the sum of m[i, k] * x[k] over k < depth, for i < count. m lies in lines of one contiguous axis, which are `line` bytes apart: of
+ * `along` that axis is k, of `across` i. x and out have the type that is computed in: of float16 and bfloat16 that is float32, of integers the
+ * unsigned one. Any alignment. */
+typedef struct bti_line_product {
+    const char *matrix;
+    int64_t line, count, depth;
+    const void *x;
+    void *out;
+} bti_line_product;
+
+typedef struct bti_line_loops {
+    void (*along)(const bti_line_product *product);
+    void (*across)(const bti_line_product *product);
+} bti_line_loops;
+
 typedef struct bti_vector_code {
     const void *functions[BTI_CALL_COUNT];
     bti_loop *elementwise[BTI_OP_COUNT][BTI_PLAIN_COUNT]; /* by the inputs' type; where, cast, bitcast: not here */
@@ -62,6 +100,8 @@ typedef struct bti_vector_code {
     bti_loop *count;                  /* uint64: x[0] + i * y[0] */
     bti_fold_loops folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
     bti_key_loops keys[2];                                 /* of 4 bytes, of 8 */
+    bti_add_loops adds[BT_DTYPE_COUNT];
+    bti_line_loops lines[BT_DTYPE_COUNT]; /* NULLs: bool, integers of 8 and 16 bits */
 } bti_vector_code;
 
 extern const bti_vector_code bti_vector_base; /* NEON; on x86-64, SSE2 for CPUs without FMA */

@@ -260,6 +260,8 @@ WIDE_FOLDS(prod, mul)
 OWN_FOLDS(max, maximum)
 OWN_FOLDS(min, minimum)
 
+#include "drivers/cpu/vector/add_loops.h"
+#include "drivers/cpu/vector/line_loops.h"
 #include "drivers/cpu/vector/order_loops.h"
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
@@ -269,6 +271,10 @@ OWN_FOLDS(min, minimum)
 #define NUMBER_ROW(row, name) \
     row(name##_F32), row(name##_F64), row(name##_I32), row(name##_U32), row(name##_I64), row(name##_U64)
 #define SELF(name) name
+#define LINE_LOOPS(name) \
+    { along_##name, across_##name }
+#define ADD_LOOPS(name) \
+    { add_rows_##name, add_places_##name }
 
 const bti_vector_code CODE = {
     .functions =
@@ -309,4 +315,25 @@ const bti_vector_code CODE = {
               {NUMBER_ROW(FOLD_ROW, min), FOLD_ROW(min_BOOL)}},
     .keys = {{keys_uint32_t, elements_uint32_t, below_uint32_t, finds_uint32_t, network_uint32_t},
              {keys_uint64_t, elements_uint64_t, below_uint64_t, finds_uint64_t, network_uint64_t}},
+    .adds = {[BT_BOOL] = ADD_LOOPS(or),
+             [BT_U8] = ADD_LOOPS(u8),
+             [BT_I8] = ADD_LOOPS(u8),
+             [BT_U16] = ADD_LOOPS(u16),
+             [BT_I16] = ADD_LOOPS(u16),
+             [BT_U32] = ADD_LOOPS(u32),
+             [BT_I32] = ADD_LOOPS(u32),
+             [BT_U64] = ADD_LOOPS(u64),
+             [BT_I64] = ADD_LOOPS(u64),
+             [BT_F16] = ADD_LOOPS(f16),
+             [BT_BF16] = ADD_LOOPS(bf16),
+             [BT_F32] = ADD_LOOPS(f32),
+             [BT_F64] = ADD_LOOPS(f64)},
+    .lines = {[BT_F16] = LINE_LOOPS(f16),
+              [BT_BF16] = LINE_LOOPS(bf16),
+              [BT_F32] = LINE_LOOPS(f32),
+              [BT_F64] = LINE_LOOPS(f64),
+              [BT_U32] = LINE_LOOPS(u32),
+              [BT_I32] = LINE_LOOPS(u32),
+              [BT_U64] = LINE_LOOPS(u64),
+              [BT_I64] = LINE_LOOPS(u64)},
 };

@@ -1,0 +1,11 @@
+/* Scatters on the cores. Each element of the output is written by one thread, which adds in the order of the indices, as the interpreter
+ * does: where the work is cut changes no bit. */
+#ifndef BTI_DRIVERS_CPU_SCATTER_H
+#define BTI_DRIVERS_CPU_SCATTER_H
+
+#include "ir/work.h"
+
+/* BTI_OP_scatter_add and BTI_OP_scatter_axis. */
+bt_status bti_cpu_scatter(const bti_work *work);
+
+#endif
