@@ -101,6 +101,7 @@
 #undef tanh
 #undef erf
 #undef erfc
+#undef erfinv
 #undef pow
 #undef atan2
 #undef sigmoid
@@ -123,6 +124,7 @@
 #define tanh(x) FUNCTION(tanh, x)(x)
 #define erf(x) FUNCTION(erf, x)(x)
 #define erfc(x) FUNCTION(erfc, x)(x)
+#define erfinv(x) FUNCTION(erfinv, x)(x)
 #define sigmoid(x) FUNCTION(sigmoid, x)(x)
 #define pow(x, y) FUNCTION(pow, x)(x, y)
 #define atan2(x, y) FUNCTION(atan2, x)(x, y)
