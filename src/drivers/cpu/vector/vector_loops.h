@@ -309,6 +309,8 @@ const bti_vector_code CODE = {
               {NUMBER_ROW(FOLD_ROW, prod)},
               {NUMBER_ROW(FOLD_ROW, max), FOLD_ROW(max_BOOL)},
               {NUMBER_ROW(FOLD_ROW, min), FOLD_ROW(min_BOOL)}},
-    .keys = {{keys_uint32_t, elements_uint32_t, below_uint32_t, finds_uint32_t, network_uint32_t},
-             {keys_uint64_t, elements_uint64_t, below_uint64_t, finds_uint64_t, network_uint64_t}},
+    .keys = {{keys_uint32_t, elements_uint32_t, alike_uint32_t, least_uint32_t, below_uint32_t, finds_uint32_t,
+              network_uint32_t},
+             {keys_uint64_t, elements_uint64_t, alike_uint64_t, least_uint64_t, below_uint64_t, finds_uint64_t,
+              network_uint64_t}},
 };
