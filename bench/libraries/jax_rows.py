@@ -87,6 +87,21 @@ def random100m(transform, partitionable):
     return prepare
 
 
+def drawn(function):
+    """In JAX's original layout."""
+
+    def prepare():
+        key, whole = jax.random.PRNGKey(0), jax.jit(function)
+
+        def run(repetition):
+            with jax.threefry_partitionable(False):
+                return whole(key)
+
+        return Row(run)
+
+    return prepare
+
+
 def random100m_mixed(transform):
     def prepare():
         first, second = (jax.devices() + jax.devices("cpu"))[:2]
@@ -303,6 +318,11 @@ JIT = {
     "transpose_add": compiled("transpose_add", lambda x: x + x.T),
     "broadcast": compiled("broadcast", lambda x, row, column: x * row + column),
     "gather": compiled("gather", lambda table, indices: jnp.take(table, indices, axis=0)),
+    "sort4m": compiled("sort4m", jnp.sort),
+    "sort_rows": compiled("sort_rows", jnp.sort),
+    "topk": compiled("topk", lambda x: jax.lax.top_k(x, 5)[0]),
+    "permutation": drawn(lambda key: jax.random.permutation(key, MILLION)),
+    "normal": drawn(lambda key: jax.random.normal(key, (10 * MILLION,), jnp.float32)),
     "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
     "softmax_gradient": gradients("softmax_gradient", jax.nn.softmax),
     "matmul_vmap": compiled("matmul_vmap", jax.vmap(jnp.matmul, (None, 0))),

@@ -1,4 +1,5 @@
 import os
+from functools import partial
 
 import torch
 from torch.nn import functional
@@ -58,6 +59,11 @@ def dependent_adds(x, y):
     for _ in range(ADDS):
         x = x + y
     return x
+
+
+def drawn(function):
+    """By the generator that goes on; what is compared is what a new one draws."""
+    return Row(lambda repetition: function(), lambda: function(generator=torch.Generator(DEVICE).manual_seed(0)), same_numbers=False)
 
 
 def random100m(repetition):
@@ -236,6 +242,11 @@ PEERS = {
         "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
         "gather": gather("gather"),
         "dependent_adds": eager("dependent_adds", dependent_adds),
+        "sort4m": eager("sort4m", lambda x: torch.sort(x)[0]),
+        "sort_rows": eager("sort_rows", lambda x: torch.sort(x)[0]),
+        "topk": eager("topk", lambda x: torch.topk(x, 5)[0]),
+        "permutation": lambda: drawn(partial(torch.randperm, MILLION, dtype=torch.int32, device=DEVICE)),
+        "normal": lambda: drawn(partial(torch.randn, 10 * MILLION, device=DEVICE)),
         "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
         "softmax_gradient": gradients("softmax_gradient", lambda x: torch.softmax(x, -1)),
         "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "
