@@ -28,7 +28,7 @@ enum {
     INTERPRETED_ROW_CLOCKS = 280, /* a row, or a part of one, that it adds to another: for the row */
     SUMMED_CLOCKS = 4,            /* a running sum: the addition's latency */
     LINE_CLOCKS = 40,             /* a line that is gone along, however short: for the line */
-    PASS_CLOCKS = 5,              /* a pass of a sort: its digit is counted, and it is moved */
+    PASS_CLOCKS = 6,              /* a pass of a sort: its digit is counted, and it is moved */
     KEY_CLOCKS = 4                /* what is made a key, or the other way round */
 };
 
