@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SAMPLED = ("large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather elementwise elementwise_compiled "
            "linspace random100m softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather argmax cumsum cumsum_short "
            "cumsum_axis0").split()
-WHOLE = "sort sort_short sort_indices top_k scatter_add scatter_add_one scatter_axis take_gradient".split()
+WHOLE = "sort sort_short sort_indices topk scatter_add scatter_add_one scatter_axis take_gradient".split()
 # Rows without a least traffic: a time in place of a share. (Of no interest here: random100m_mixed, compile, startup.)
 TIMED = "dependent_adds launch launch_100 launch_graph step_small step_medium step_large matmul_small matmul1024 matmul2048 matmul4096".split()
 TIMED += [f"matmul_{kind}_{side}" for kind in ("f32", "tf32", "fast_bf16", "bf16") for side in (1024, 2048, 4096, 8192, 16384)]

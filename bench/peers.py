@@ -19,7 +19,7 @@ ROWS = ("elementwise elementwise_compiled linspace random100m random100m_mixed m
         "softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather scatter_rows embedding_grad dependent_adds layer_norm_gradient softmax_gradient "
         "conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 matmul_vmap softmax_vmap gather_vmap "
         "example_gradients example_gradients_by_hand hvp compile startup step_small step_medium step_large gru_forward gru_step scan_steps "
-        "while_steps").split()
+        "while_steps sort4m sort_rows topk permutation normal").split()
 SIDES = (1024, 2048, 4096, 8192, 16384)
 DEVICE_ROWS = ([f"matmul_{kind}_{n}" for n in SIDES[:4] for kind in ("f32", "tf32", "fast_bf16", "bf16")] +
                "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather upload download "

@@ -167,6 +167,10 @@ static void operations(void **state) {
         ARRAY(bt_scatter_add_along_axis, bt_scatter_add_along_axis(NULL, NULL, NULL, 1));
         ARRAY(bt_sort, bt_sort(NULL, 1));
         ARRAY(bt_argsort, bt_argsort(NULL, 1));
+        ARRAY(bt_searchsorted, bt_searchsorted(NULL, NULL, true));
+        ARRAY(bt_bincount, bt_bincount(NULL, 1));
+        ARRAY(bt_histogram, bt_histogram(NULL, 1, 0, 1));
+        ARRAY(bt_unique, bt_unique(NULL, 1));
         ARRAY(bt_top_k, bt_top_k(NULL, 1));
         ARRAY(bt_top_k_indices, bt_top_k_indices(NULL, 1));
         ARRAY(bt_matmul, bt_matmul(NULL, NULL));

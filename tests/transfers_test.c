@@ -56,6 +56,7 @@ CASE(stack, bt_stack(((bt_array *[]){x, y}), 2, 0))
 CASE(einsum, bt_einsum("ij,jk->ik", ((bt_array *[]){x, y}), 2))
 CASE(take, bt_take(x, indices(y), 0))
 CASE(take_along_axis, bt_take_along_axis(x, bt_cast(y, BT_I32), 0))
+CASE(searchsorted, bt_searchsorted(bt_sort(bt_reshape(x, -1), 0), y, false))
 CASE(scatter_add, bt_scatter_add(x, bt_zeros(BT_I32, 2), y, 0))
 CASE(dynamic_slice, bt_dynamic_slice_axis(x, bt_slice_axis(bt_reshape(indices(y), -1), 0, 0, 1, 1), 1, 0))
 CASE(update_slice, bt_update_slice_axis(x, bt_slice_axis(y, 0, 0, 1, 1), bt_i32(1), 0))
@@ -76,6 +77,9 @@ CASE(reshape, ((void)y, bt_reshape(x, 4)))
 CASE(cast, ((void)y, bt_cast(x, BT_F64)))
 CASE(pad, ((void)y, bt_pad(x, ((int64_t[]){1, 0}), ((int64_t[]){0, 0}), 0)))
 CASE(sort, ((void)y, bt_sort(x, 0)))
+CASE(bincount, ((void)y, bt_bincount(bt_cast(x, BT_I32), 3)))
+CASE(histogram, ((void)y, bt_histogram(x, 3, -1, 1)))
+CASE(unique, ((void)y, bt_unique(x, 3)))
 CASE(one_hot, ((void)y, bt_one_hot(indices(x), 3, BT_F32)))
 CASE(uniform, ((void)y, bt_uniform(key(x), BT_F32, 2)))
 CASE(apply, ((void)y, bt_apply(bt_lambda("relu", bt_relu), x)))
@@ -117,6 +121,7 @@ static const struct {
     ROW(einsum, BOTH | SLOPE),
     ROW(take, BOTH | SLOPE),
     ROW(take_along_axis, BOTH | SLOPE),
+    ROW(searchsorted, BOTH),
     ROW(scatter_add, BOTH | SLOPE),
     ROW(dynamic_slice, BOTH | SLOPE),
     ROW(update_slice, BOTH | SLOPE),
@@ -135,6 +140,9 @@ static const struct {
     ROW(cast, ONE | SLOPE),
     ROW(pad, ONE | SLOPE),
     ROW(sort, ONE | SLOPE),
+    ROW(bincount, ONE),
+    ROW(histogram, ONE),
+    ROW(unique, ONE | SLOPE),
     ROW(one_hot, ONE),
     ROW(uniform, ONE),
     ROW(apply, ONE | SLOPE),

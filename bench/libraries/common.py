@@ -69,6 +69,9 @@ INPUTS = {
     "scatter_rows": lambda: [floats(1, -1, 1, 100000, 16), integers(2, 100000, 100000), floats(3, -1, 1, 100000, 16)],
     "embedding_grad": lambda: [floats(1, -1, 1, 50000, 128), integers(2, 50000, 32768), floats(3, -1, 1, 32768, 128)],
     "dependent_adds": lambda: [floats(1, -1, 1, 4), floats(2, -1, 1, 4)],
+    "sort4m": lambda: [floats(1, -1, 1, 2048 * 2048)],
+    "sort_rows": lambda: [floats(1, -1, 1, 2048, 2048)],
+    "topk": lambda: [floats(1, 0, 1, 4096, 4096)],
     "compile": lambda: [floats(1, 0.5, 1.5, 1 << 18)],
 }
 INPUTS |= {"layer_norm_gradient": lambda: [*INPUTS["layer_norm"](), floats(4, -1, 1, 8192, 1024)],

@@ -113,6 +113,21 @@ def random100m(transform, partitionable):
     return prepare
 
 
+def drawn(function):
+    """In JAX's original layout."""
+
+    def prepare():
+        key, whole = jax.random.PRNGKey(0), jax.jit(function)
+
+        def run(repetition):
+            with jax.threefry_partitionable(False):
+                return whole(key)
+
+        return Row(run)
+
+    return prepare
+
+
 def random100m_mixed(transform):
     def prepare():
         first, second = (jax.devices() + jax.devices("cpu"))[:2]
@@ -334,6 +349,11 @@ JIT = {
     "thin_product": compiled("thin_product", thin_products),
     "scatter_rows": compiled("scatter_rows", lambda x, indices, rows: x.at[indices].add(rows)),
     "embedding_grad": compiled("embedding_grad", lambda table, indices, d: jax.vjp(lambda x: x[indices], table)[1](d)[0]),
+    "sort4m": compiled("sort4m", jnp.sort),
+    "sort_rows": compiled("sort_rows", jnp.sort),
+    "topk": compiled("topk", lambda x: jax.lax.top_k(x, 5)[0]),
+    "permutation": drawn(lambda key: jax.random.permutation(key, MILLION)),
+    "normal": drawn(lambda key: jax.random.normal(key, (10 * MILLION,), jnp.float32)),
     "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
     "softmax_gradient": gradients("softmax_gradient", jax.nn.softmax),
     **{row: compiled(row, conv(row)) for row in CONVS},

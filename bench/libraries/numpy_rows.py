@@ -23,12 +23,22 @@ def scatter_rows(x, indices, rows):
     return x
 
 
+def drawn(function):
+    """By a generator that goes on; what is compared is what a new one draws."""
+    draw = numpy.random.default_rng(0)
+    return Row(lambda repetition: function(draw), lambda: function(numpy.random.default_rng(0)), same_numbers=False)
+
+
 PEERS = {
     "numpy": {
         "elementwise": lambda: plain("elementwise", root_minus_log, numpy.asarray),
         "linspace": lambda: Row(lambda i: root_minus_log(numpy.linspace(0, 100, 10 * MILLION + i, dtype=numpy.float32))),
         "thin_product": lambda: plain("thin_product", thin_products, numpy.asarray),
         "scatter_rows": lambda: plain("scatter_rows", scatter_rows, numpy.asarray),
+        "sort4m": lambda: plain("sort4m", numpy.sort, numpy.asarray),
+        "sort_rows": lambda: plain("sort_rows", numpy.sort, numpy.asarray),
+        "permutation": lambda: drawn(lambda draw: draw.permutation(numpy.arange(MILLION, dtype=numpy.int32))),
+        "normal": lambda: drawn(lambda draw: draw.standard_normal(10 * MILLION, dtype=numpy.float32)),
         "startup": lambda: startup("import numpy; x, y = numpy.array([1., 2.]), numpy.array([3., 4.]); print(*(x + y))"),
     }
 }

@@ -88,6 +88,11 @@ def dependent_adds(x, y):
     return x
 
 
+def drawn(function):
+    """By the generator that goes on; what is compared is what a new one draws."""
+    return Row(lambda repetition: function(), lambda: function(generator=torch.Generator(DEVICE).manual_seed(0)), same_numbers=False)
+
+
 def random100m(repetition):
     return (torch.rand(100 * MILLION, device=DEVICE) ** 2 - 0.5) ** 3 - 0.2
 
@@ -273,6 +278,11 @@ PEERS = {
         "scatter_rows": eager("scatter_rows", lambda x, indices, rows: x.index_add(0, indices, rows)),
         "embedding_grad": embedding_grad,
         "dependent_adds": eager("dependent_adds", dependent_adds),
+        "sort4m": eager("sort4m", lambda x: torch.sort(x)[0]),
+        "sort_rows": eager("sort_rows", lambda x: torch.sort(x)[0]),
+        "topk": eager("topk", lambda x: torch.topk(x, 5)[0]),
+        "permutation": lambda: drawn(partial(torch.randperm, MILLION, dtype=torch.int32, device=DEVICE)),
+        "normal": lambda: drawn(partial(torch.randn, 10 * MILLION, device=DEVICE)),
         "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
         "softmax_gradient": gradients("softmax_gradient", lambda x: torch.softmax(x, -1)),
         **{row: eager(row, conv(row)) for row in CONVS},

@@ -427,6 +427,21 @@ BT_API bt_array *bt_top_k(bt_array *x, int64_t k);
 /* int32: their indices along the last axis; read with the elements, they are found with them. */
 BT_API bt_array *bt_top_k_indices(bt_array *x, int64_t k);
 #define bt_top_k_indices(...) BTI_AT(bt_array *, bt_top_k_indices(__VA_ARGS__))
+/* Where each of `values` would go into a sorted line [n], as int32 in the shape of values: how many of the line's elements are before it, those that are
+ * below it or, if `right`, not above it. Both are promoted; NaN is the greatest, as in bt_sort. */
+BT_API bt_array *bt_searchsorted(bt_array *line, bt_array *values, bool right);
+#define bt_searchsorted(...) BTI_AT(bt_array *, bt_searchsorted(__VA_ARGS__))
+/* How often each of 0 to length - 1 is among the integers x: int32 [length]. Others are not counted. */
+BT_API bt_array *bt_bincount(bt_array *x, int64_t length);
+#define bt_bincount(...) BTI_AT(bt_array *, bt_bincount(__VA_ARGS__))
+/* How many elements of x are in each of `bins` equal parts of low to high: int32 [bins]. A part has its lower end (of bt_linspace(low, high, bins + 1)), the
+ * last one both ends. NaN and what is outside are not counted. */
+BT_API bt_array *bt_histogram(bt_array *x, int64_t bins, double low, double high);
+#define bt_histogram(...) BTI_AT(bt_array *, bt_histogram(__VA_ARGS__))
+/* The first `size` distinct elements of x in ascending order: [size]. Where there are fewer, the least one takes their place. All NaN are one element, the
+ * greatest; so are -0 and 0. x has an element or more. */
+BT_API bt_array *bt_unique(bt_array *x, int64_t size);
+#define bt_unique(...) BTI_AT(bt_array *, bt_unique(__VA_ARGS__))
 
 /* --- softmax, norms, losses (floats) --------------------------------------------------------------------------------- */
 

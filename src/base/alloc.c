@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/host_memory.h"
 
@@ -39,6 +40,15 @@ char *bti_strdup(const char *text) {
 void *bti_alloc_aligned(size_t alignment, size_t bytes) {
     void *memory = NULL;
     return refused(0) || posix_memalign(&memory, alignment, bytes ? bytes : 1) ? NULL : memory;
+}
+
+#define HUGE_PAGE ((size_t)2 << 20) /* of x86-64, and of most others */
+
+void *bti_alloc_large(size_t bytes) {
+    bool huge = bytes >= 2 * HUGE_PAGE;
+    void *memory = bti_alloc_aligned(huge ? HUGE_PAGE : 64, bytes);
+    if (memory && huge) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* else it is in small ones */
+    return memory;
 }
 
 void bti_free(void *memory) { free(memory); }

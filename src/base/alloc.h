@@ -13,6 +13,8 @@ void *bti_realloc(void *memory, size_t bytes);
 char *bti_strdup(const char *text);
 /* `alignment` is a power of two, at least the size of a pointer. */
 void *bti_alloc_aligned(size_t alignment, size_t bytes);
+/* Memory that is about to be used from end to end: in huge pages, where it is large and the system has some. */
+void *bti_alloc_large(size_t bytes);
 void bti_free(void *memory);
 
 /* Memory of devices that lies on the host: counted by bti_host_memory_claim until it is freed. NULL: the system does not have it. */

@@ -17,7 +17,7 @@
 #include "base/files.h"
 #include "cache/folder.h"
 
-#define FORMAT 1 /* of files, and of what their code expects of its callers */
+#define FORMAT 2 /* of files, and of what their code expects of its callers */
 #define LARGEST ((size_t)16 << 20)
 #define DAY_SECONDS (24 * 60 * 60)
 /* A process scans the whole folder when it has added 1/64 of the limit, and at about every 64th file, because many short processes

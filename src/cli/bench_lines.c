@@ -3,7 +3,7 @@
 
 #include "cli/bench_inputs.h"
 
-enum { MILLION = 1000000, TABLE = 100000, WIDTH = 64, NARROW = 16, SIDE = 4096 };
+enum { MILLION = 1000000, TABLE = 100000, WIDTH = 64, NARROW = 16, SIDE = 4096, SORTED_SIDE = 2048 };
 enum { WORDS = 50000, FEATURES = 128, TOKENS = 32768 }; /* of an embedding */
 
 /* --- along an axis -------------------------------------------------------------------------------------------------- */
@@ -25,6 +25,16 @@ static bool prepare_square(bench_work *work) {
 
 static bool prepare_million(bench_work *work) {
     work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(MILLION));
+    return true;
+}
+
+static bool prepare_sorted_square(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(SORTED_SIDE, SORTED_SIDE));
+    return true;
+}
+
+static bool prepare_sorted_line(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE((int64_t)SORTED_SIDE * SORTED_SIDE));
     return true;
 }
 
@@ -98,8 +108,11 @@ const bench_row bench_line_rows[BENCH_LINE_ROWS] = {
     {"cumsum_axis0", "of 4096 x 4096, down", prepare_square, run_cumsum_axis0, .bytes = F32S(2.0 * SIDE * SIDE)},
     {"sort", "1M float32", prepare_million, run_sort, .bytes = F32S(2e6)},
     {"sort_short", "along the rows of 4000 x 250", prepare_sorted_lines, run_sort, .bytes = F32S(2e6)},
+    {"sort4m", "2048 * 2048 float32", prepare_sorted_line, run_sort, .bytes = F32S(2.0 * SORTED_SIDE * SORTED_SIDE)},
+    {"sort_rows", "along the rows of 2048 x 2048", prepare_sorted_square, run_sort,
+     .bytes = F32S(2.0 * SORTED_SIDE * SORTED_SIDE)},
     {"sort_indices", "the order of 1M float32", prepare_million, run_argsort, .bytes = F32S(2e6)},
-    {"top_k", "the 5 greatest of each row of 4096 x 4096", prepare_square, run_top_k,
+    {"topk", "the 5 greatest of each row of 4096 x 4096", prepare_square, run_top_k,
      .bytes = F32S(1.0 * SIDE * SIDE + 5.0 * SIDE)},
     {"argmax", "of 10M", prepare_line, run_argmax, .bytes = F32S(10e6)},
     {"scatter_add", "250k rows of 64 added to random ones of 100k", prepare_scatter, run_scatter_add,

@@ -57,6 +57,9 @@ static bt_array *run_random100m_mixed(bench_work *work) {
     return random_powers(work->target->mixed[0], work->target->mixed[1]);
 }
 
+static bt_array *run_permutation(bench_work *work) { return (void)work, bt_permutation(bt_key(0), MILLION); }
+static bt_array *run_normal(bench_work *work) { return (void)work, bt_normal(bt_key(0), BT_F32, 10 * MILLION); }
+
 static bool prepare_transpose_add(bench_work *work) {
     work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(4096, 4096));
     return true;
@@ -275,6 +278,8 @@ static const bench_row common_rows[] = {
     {"linspace", "the same of linspace(0, 100, n), n new each time", NULL, run_linspace, .bytes = F32S(10e6)},
     {"random100m", "100M uniform, **2 - 0.5, **3 - 0.2", NULL, run_random100m, .bytes = F32S(100e6)},
     {"random100m_mixed", "the same, the middle on a second device", NULL, run_random100m_mixed, .steps = 1},
+    {"permutation", "0 to 1M in random order", NULL, run_permutation, .bytes = F32S(1e6)},
+    {"normal", "10M normal float32", NULL, run_normal, .bytes = F32S(10e6)},
     {"matmul1024", "product of 1024 x 1024", prepare_1024, run_matmul, .flops = 2 * CUBE(1024)},
     {"matmul2048", "product of 2048 x 2048", prepare_2048, run_matmul, .flops = 2 * CUBE(2048)},
     {"matmul4096", "product of 4096 x 4096", prepare_4096, run_matmul, .flops = 2 * CUBE(4096)},

@@ -51,6 +51,6 @@ static inline double bti_floor_div_f64(double x, double y) {
 
 float bti_erfinv_f32(float x); /* reference/elementwise.c */
 double bti_erfinv_f64(double x);
-#define bti_erfinv(x) _Generic((x), float : bti_erfinv_f32, double : bti_erfinv_f64)(x)
+#define erfinv(x) _Generic((x), float : bti_erfinv_f32, double : bti_erfinv_f64)(x)
 
 #endif

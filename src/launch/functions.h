@@ -47,7 +47,6 @@ static inline bool bti_op_calls_function(int op) {
 #define BTI_SCALAR_FUNCTION(name, ...)
 #include "launch/functions.def"
     case BTI_OP_sigmoid:
-    case BTI_OP_erfinv:
     case BTI_OP_floor_div:
     case BTI_OP_mod: return true;
     default: return false;

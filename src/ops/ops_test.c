@@ -100,6 +100,19 @@ static void handles_edges(void **state) {
     GIVES(bt_mean(bt_zeros(BT_F32, 0), BT_ALL, false), BT_F32, "nan");
     GIVES(bt_sort(F32((4), 3, NAN, -1, 2), -1), BT_F32, "[-1.  2.  3. nan]");
     GIVES(bt_top_k_indices(F32((4), 1, 2, 2, 1), 3), BT_I32, "[1 2 0]");
+    GIVES(bt_searchsorted(F32((3), 1, 2, 2), F32((5), 0, 1, 2, 3, NAN), false), BT_I32, "[0 0 1 3 3]");
+    GIVES(bt_searchsorted(F32((3), 1, 2, 2), F32((5), 0, 1, 2, 3, NAN), true), BT_I32, "[0 1 3 3 3]");
+    GIVES(bt_searchsorted(F32((3), 1, NAN, NAN), F32((1, 2), NAN, 5), false), BT_I32, "[[1 1]]");
+    GIVES(bt_searchsorted(F32((3), 1, NAN, NAN), F32((2), NAN, 5), true), BT_I32, "[3 1]");
+    GIVES(bt_searchsorted(I32((2), 1, 3), bt_num(2.5), false), BT_I32, "1");
+    GIVES(bt_searchsorted(bt_zeros(BT_F32, 0), vector(), true), BT_I32, "[0 0 0]");
+    GIVES(bt_bincount(I32((2, 3), 0, 2, 2, -1, 7, 1), 4), BT_I32, "[1 1 2 0]");
+    GIVES(bt_bincount(I32((1), 0), 0), BT_I32, "[]");
+    GIVES(bt_histogram(F32((7), 0, 1, 2, 4, -1, 5, NAN), 4, 0, 4), BT_I32, "[1 1 1 1]");
+    GIVES(bt_histogram(bt_num(2), 2, 0, 4), BT_I32, "[0 1]");
+    GIVES(bt_unique(F32((6), 3, 1, NAN, 3, NAN, 1), 5), BT_F32, "[ 1.  3. nan  1.  1.]");
+    GIVES(bt_unique(I32((2, 2), 3, 1, 2, 3), 2), BT_I32, "[1 2]");
+    GIVES(bt_unique(vector(), 0), BT_F32, "[]");
     GIVES(bt_one_hot(I32((3), -1, 1, 2), 2, BT_U8), BT_U8, "[[0 0]\n [0 1]\n [0 0]]");
     GIVES(bt_take(vector(), I32((1, 3), -1, 3, 0), 0), BT_F32, "[[ 3. nan  1.]]");
     GIVES(bt_take(matrix(), bt_i32(1), 0), BT_F32, "[4. 5. 6.]"); /* constants, which kernels make themselves */
@@ -307,6 +320,10 @@ static void works_with_unknown_sizes(void **state) {
     UNKNOWN(bt_matmul(x, bt_transpose(x)));
     UNKNOWN(bt_einsum("ij,ik->jk", ALL(x, x), 2));
     UNKNOWN(bt_top_k(bt_transpose(x), 2));
+    UNKNOWN(bt_searchsorted(bt_flatten(x, 0), bt_sub(x, bt_num(0.5)), true));
+    UNKNOWN(bt_bincount(bt_cast(bt_div(x, bt_num(2)), BT_I32), 4));
+    UNKNOWN(bt_histogram(x, 3, 1, 8));
+    UNKNOWN(bt_unique(bt_floor(bt_div(x, bt_num(2))), 7));
     UNKNOWN(bt_cross_entropy(x, x));
     UNKNOWN(bt_take(x, I32((2), -1, 0), 0));
     UNKNOWN(bt_dynamic_slice_axis(x, bt_cast(bt_slice_axis(bt_flatten(x, 0), 0, 1, 2, 1), BT_I32), 2, 1));

@@ -202,6 +202,14 @@ static void refuses_indices(void **state) {
     BAD(top_k, bt_top_k(vector(), 4), "k is 4");
     BAD(top_k, bt_top_k(vector(), -1), "k is -1");
     BAD(top_k_indices, bt_top_k_indices(bt_f32(1), 0), "scalar");
+    BAD(searchsorted, bt_searchsorted(matrix(), vector(), false), "(2, 3)");
+    BAD(bincount, bt_bincount(vector(), 3), "must be integers");
+    BAD(bincount, bt_bincount(I32((1), 0), -1), "length is -1");
+    BAD(histogram, bt_histogram(vector(), 0, 0, 1), "bins is 0");
+    BAD(histogram, bt_histogram(vector(), 3, 1, 1), "from 1 to 1");
+    BAD(histogram, bt_histogram(vector(), 3, 0, NAN), "finite");
+    BAD(unique, bt_unique(vector(), -1), "size is -1");
+    BAD(unique, bt_unique(bt_zeros(BT_F32, 0), 1), "no elements");
 }
 
 static void refuses_products(void **state) {

@@ -200,7 +200,7 @@ static bool is_inexact(bti_op op) {
 #define BTI_SCALAR_MATH(name, ...) [BTI_OP_##name] = true,
 #define BTI_SCALAR_MATH_NUMBER(name, ...) [BTI_OP_##name] = true,
 #include "ir/scalar.def"
-        [BTI_OP_erfinv] = true};
+    };
     return inexact[op];
 }
 

@@ -134,8 +134,6 @@ static bti_temp float_value(bti_llvm *w, bti_llvm_type type, bti_op op, bti_temp
         x = float_call(w, type, BTI_OP_exp, x, BTI_NO_TEMP);
         return OP("fdiv", SELECT(below, x, one), OP("fadd", one, x));
     }
-    case BTI_OP_erfinv:
-        return bti_llvm_call_scalar(w, type == BTI_LLVM_F64 ? BTI_CALL_erfinv_f64 : BTI_CALL_erfinv_f32, type, 1, &x);
     case BTI_OP_add: return OP("fadd", x, y);
     case BTI_OP_sub: return OP("fsub", x, y);
     case BTI_OP_mul: return OP("fmul", x, y);

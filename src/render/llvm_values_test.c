@@ -27,6 +27,9 @@ LANES(double, 32, "avx2", f64x4)
 typedef float vector_f32x1;
 typedef double vector_f64x1;
 
+static float erfinvf(float x) { return bti_erfinv_f32(x); }
+static double(erfinv)(double x) { return bti_erfinv_f64(x); } /* the name is a macro too */
+
 #define ONE(function, suffix, target_text)                                                               \
     __attribute__((target(target_text))) static vector_##suffix function##_##suffix(vector_##suffix x) { \
         for (int i = 0; i < LANES_##suffix; i++) x[i] = BTI_FUNCTION(function)(x[i]);                    \
@@ -52,9 +55,7 @@ typedef double vector_f64x1;
 #define BTI_SCALAR_FUNCTION(...)
 #include "launch/functions.def"
 
-#define SCALARS                                                                                     \
-    [BTI_CALL_erfinv_f32] = (void *)bti_erfinv_f32, [BTI_CALL_erfinv_f64] = (void *)bti_erfinv_f64, \
-    [BTI_CALL_fmod_f32] = (void *)fmodf, [BTI_CALL_fmod_f64] = (void *)fmod, [BTI_CALL_ipow] = (void *)ipow
+#define SCALARS [BTI_CALL_fmod_f32] = (void *)fmodf, [BTI_CALL_fmod_f64] = (void *)fmod, [BTI_CALL_ipow] = (void *)ipow
 static const void *const functions[3][BTI_CALL_COUNT] = {{
 #define BTI_VECTOR_FUNCTION(name, arity) \
     [BTI_CALL_##name##_f32] = (void *)name##f, [BTI_CALL_##name##_f64] = (void *)name,

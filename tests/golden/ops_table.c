@@ -183,6 +183,12 @@ static bt_array *do_scatter_add_along_axis(call *c) {
 static bt_array *do_sort(call *c) { return bt_sort(c->in[0], axis_of(c, -1)); }
 static bt_array *do_argsort(call *c) { return bt_argsort(c->in[0], axis_of(c, -1)); }
 static bt_array *do_top_k(call *c) { return bt_top_k(c->in[0], attr_int(c, "k", 1)); }
+static bt_array *do_searchsorted(call *c) { return bt_searchsorted(c->in[0], c->in[1], attr_bool(c, "right", false)); }
+static bt_array *do_bincount(call *c) { return bt_bincount(c->in[0], attr_int(c, "length", 0)); }
+static bt_array *do_histogram(call *c) {
+    return bt_histogram(c->in[0], attr_int(c, "bins", 10), attr_double(c, "low", 0), attr_double(c, "high", 1));
+}
+static bt_array *do_unique(call *c) { return bt_unique(c->in[0], attr_int(c, "size", 0)); }
 static bt_array *do_top_k_indices(call *c) { return bt_top_k_indices(c->in[0], attr_int(c, "k", 1)); }
 
 /* --- products, softmax, windows -------------------------------------------------------------------------------------- */
@@ -328,6 +334,10 @@ static const struct {
     {"argsort", 1, 1, do_argsort},
     {"top_k", 1, 1, do_top_k},
     {"top_k_indices", 1, 1, do_top_k_indices},
+    {"searchsorted", 2, 2, do_searchsorted},
+    {"bincount", 1, 1, do_bincount},
+    {"histogram", 1, 1, do_histogram},
+    {"unique", 1, 1, do_unique},
     {"matmul", 2, 2, do_matmul},
     {"einsum", 1, 2, do_einsum},
     {"softmax", 1, 1, do_softmax},

@@ -290,7 +290,6 @@ static double cost_of_op(int op) {
     case BTI_OP_sigmoid: return 0.5;
     case BTI_OP_floor_div:
     case BTI_OP_mod: return 2;
-    case BTI_OP_erfinv: return 7;
     case BTI_OP_threefry:
     case BTI_OP_random_word: return 0.8;
     default: return 0.06;

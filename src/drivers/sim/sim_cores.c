@@ -18,6 +18,7 @@ enum {
     TILE_ROWS = 4,                /* of a library's product in registers; what is short of them is computed too */
     TILE_COLUMNS = 8,
     FORESEEN = 4,     /* elements apart by the same step, of which so many are waited for as if they were one */
+    MOST_PASSES = 5,  /* of wide keys the upper bytes are sorted by, and little is left to do */
     SORT_LINE = 1024, /* elements of a line that a network sorts; of longer ones each byte of a key is a pass */
     EXCHANGE = 3      /* instructions of an element in a stage of the network: half of 2 loads, 2 stores, min and max */
 };
@@ -28,7 +29,7 @@ enum {
     INTERPRETED_ROW_CLOCKS = 280, /* a row, or a part of one, that it adds to another: for the row */
     SUMMED_CLOCKS = 4,            /* a running sum: the addition's latency */
     LINE_CLOCKS = 40,             /* a line that is gone along, however short: for the line */
-    PASS_CLOCKS = 12,             /* a pass of a sort: its digit is counted, and it is moved */
+    PASS_CLOCKS = 6,              /* a pass of a sort: its digit is counted, and it is moved */
     KEY_CLOCKS = 4                /* what is made a key, or the other way round */
 };
 
@@ -151,7 +152,7 @@ static bti_sim_demand demand_of_sort(const bti_sim_model *model, const bti_work 
     const bti_operand *x = &work->inputs[0];
     double elements = bti_sim_elements_of(x), bytes = bti_sim_bytes_of(x), line = bti_sim_length_of_axis(work, x);
     double length = ceil(log2(fmax(2, line))), stages = length * (length + 1) / 2;
-    double passes = (double)bt_dtype_size(x->dtype);
+    double passes = fmin((double)bt_dtype_size(x->dtype), MOST_PASSES);
     if (work->op == BTI_OP_top_k) return demand_of_moved(model, work, bytes, elements, KEY_CLOCKS);
     bool by_network = line <= SORT_LINE && elements > line;
     bti_sim_demand d =

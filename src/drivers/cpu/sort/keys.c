@@ -151,14 +151,23 @@ bti_words_alike bti_words_find_alike(const bti_words_form *form, const char *wor
     return alike;
 }
 
+static void mend_block(const bti_words_form *form, bti_words_alike *alike, char *to, int64_t to_step, const char *bits,
+                       int64_t count) {
+    for (int64_t i = 0; i < count; i++, bits += form->key_bytes) {
+        uint64_t own = 0;
+        memcpy(&own, bits, form->key_bytes);
+        uint64_t magnitude = own & ~form->key.sign;
+        if (magnitude && magnitude <= form->key.infinity) continue;
+        memcpy(to + (magnitude ? alike->nans++ : alike->zeros++) * to_step, &own, form->element);
+    }
+}
+
 void bti_words_mend(const bti_words_form *form, bti_words_alike alike, char *to, int64_t to_step, const char *from,
                     int64_t from_step, int64_t count) {
-    uint64_t sign = form->key.sign;
-    for (int64_t i = 0; i < count && !alike.none; i++) {
-        uint64_t bits = 0;
-        memcpy(&bits, from + i * from_step, form->element);
-        uint64_t magnitude = bits & ~sign;
-        if (magnitude && magnitude <= form->key.infinity) continue;
-        memcpy(to + (magnitude ? alike.nans++ : alike.zeros++) * to_step, &bits, form->element);
+    uint64_t bits[BTI_KEYS_AT_ONCE];
+    for (int64_t i = 0; i < count && !alike.none; i += BTI_KEYS_AT_ONCE) {
+        int64_t n = count - i < BTI_KEYS_AT_ONCE ? count - i : BTI_KEYS_AT_ONCE;
+        bti_bits_read(form, (char *)bits, (int64_t)form->key_bytes, from + i * from_step, from_step, n);
+        if (form->loops->alike(bits, n, &form->key)) mend_block(form, &alike, to, to_step, (const char *)bits, n);
     }
 }

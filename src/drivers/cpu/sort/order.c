@@ -167,7 +167,7 @@ static void sort_lines(void *context, int64_t begin, int64_t end) {
     size_t bytes = lines->form.bytes, room = (size_t)lines->length * bytes;
     bool in_place = lines->wants[BTI_ORDER_VALUES] && bytes == lines->form.element &&
                     lines->step[BTI_ORDER_VALUES] == (int64_t)bytes;
-    char *scratch = bti_alloc_aligned(64, in_place ? room : 2 * room);
+    char *scratch = bti_alloc_large(in_place ? room : 2 * room);
     bool done = scratch != NULL;
     for (int64_t line = begin; line < end && done; line++) {
         char *at[BTI_ORDER_OPERANDS];

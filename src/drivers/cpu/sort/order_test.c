@@ -24,7 +24,14 @@
 #include "support/attr.h"
 
 typedef enum layout { PLAIN, TURNED, GAPS, BACKWARDS, LAYOUTS } layout;
-typedef enum elements { ANY_BITS, FEW_KINDS, ASCENDING, EQUAL, KINDS } elements;
+typedef enum elements {
+    ANY_BITS,
+    FEW_KINDS,
+    ASCENDING,
+    EQUAL,
+    FEW_ABOVE,
+    KINDS
+} elements; /* FEW_ABOVE: of upper halves */
 
 static uint64_t random_state = 1;
 static uint64_t random_bits(void) {
@@ -39,6 +46,7 @@ static void fill(char *memory, size_t bytes, bt_dtype dtype, elements kind) {
         uint64_t zero = any >> 8 & 1 ? UINT64_C(1) << (size * 8 - 1) : 0;
         uint64_t bits = kind == ANY_BITS ? any : kind == ASCENDING ? i / size : kind == EQUAL ? zero : few * few << 8;
         if (kind == FEW_KINDS && any >> 20 & 1) bits = bti_dtype_is_float(dtype) ? zero : ~bits;
+        if (kind == FEW_ABOVE) bits = any >> 32 | (any % 4 * 0x11111111) << 32;
         if (dtype == BT_BOOL) bits &= 1;
         memcpy(memory + i, &bits, size);
     }

@@ -1,56 +1,85 @@
 #include "drivers/cpu/sort/radix.h"
 
 #include "base/alloc.h"
+#include "base/compare.h"
 #include "base/cores.h"
 
 #define DIGITS 256
 #define FEW_WORDS 48
+#define TABLES 4 /* counts of the same digit one after the other do not wait for each other */
+#define LEAST_FOR_TABLES 1024
+/* Words that are read, with their places, before the first of them is written: a CPU's loads wait for the addresses of stores. More do not stay in
+ * registers; nor do they where the loop shares these with its caller. */
+#define GROUP 4
 
 typedef struct radix_pass {
     const char *from;
     char *to;
     int64_t count, chunk;
-    size_t bytes, byte;         /* of a word; which of them */
+    size_t bytes;               /* of a word */
+    int shift;                  /* of its key, to the digit */
     uint32_t (*places)[DIGITS]; /* by chunk: how often each digit occurs, then where its next word goes */
 } radix_pass;
 
-#define INLINED static inline __attribute__((always_inline))
+typedef uint32_t word_4;
+typedef uint64_t word_8, word_16 __attribute__((vector_size(16)));
+#define DIGIT_4(x) (uint8_t)((x) >> shift)
+#define DIGIT_8(x) (uint8_t)((x) >> shift)
+#define DIGIT_16(x) (uint8_t)((x)[1] >> shift)
 
-INLINED void count_digits_of(const radix_pass *p, int64_t begin, int64_t end, uint32_t *counts, size_t bytes) {
-    const uint8_t *digit = (const uint8_t *)p->from + p->byte;
-    for (int64_t i = begin; i < end; i++) counts[digit[i * (int64_t)bytes]]++;
-}
-
-INLINED void move_words_of(const radix_pass *p, int64_t begin, int64_t end, uint32_t *places, size_t bytes) {
-    const char *from = p->from;
-    const uint8_t *digit = (const uint8_t *)from + p->byte;
-    char *to = p->to;
-    for (int64_t i = begin; i < end; i++)
-        memcpy(to + (size_t)places[digit[i * (int64_t)bytes]]++ * bytes, from + i * (int64_t)bytes, bytes);
-}
-
-#define BY_BYTES(call, ...)                \
-    switch (p->bytes) {                    \
-    case 4: call(__VA_ARGS__, 4); break;   \
-    case 8: call(__VA_ARGS__, 8); break;   \
-    default: call(__VA_ARGS__, 16); break; \
+#define BY_DIGIT(bytes)                                                                                         \
+    static void count_digits_##bytes(const void *words, int64_t count, int shift, uint32_t counts[DIGITS]) {    \
+        const word_##bytes *x = words;                                                                          \
+        uint32_t apart[TABLES][DIGITS] = {{0}};                                                                 \
+        int64_t i = 0;                                                                                          \
+        for (; i + TABLES <= count && count >= LEAST_FOR_TABLES; i += TABLES)                                   \
+            _Pragma("GCC unroll 4") for (int t = 0; t < TABLES; t++) apart[t][DIGIT_##bytes(x[i + t])]++;       \
+        for (; i < count; i++) apart[0][DIGIT_##bytes(x[i])]++;                                                 \
+        for (int d = 0; d < DIGITS; d++) counts[d] = apart[0][d] + apart[1][d] + apart[2][d] + apart[3][d];     \
+    }                                                                                                           \
+    __attribute__((noinline)) static void move_words_##bytes(const void *words, int64_t count, int shift,       \
+                                                             uint32_t *places, void *moved) {                   \
+        const word_##bytes *x = words;                                                                          \
+        word_##bytes *to = moved, own[GROUP];                                                                   \
+        int64_t i = 0;                                                                                          \
+        for (; i + GROUP <= count; i += GROUP) {                                                                \
+            uint32_t place[GROUP];                                                                              \
+            _Pragma("GCC unroll 4") for (int k = 0; k < GROUP; k++) own[k] = x[i + k];                          \
+            _Pragma("GCC unroll 4") for (int k = 0; k < GROUP; k++) place[k] = places[DIGIT_##bytes(own[k])]++; \
+            _Pragma("GCC unroll 4") for (int k = 0; k < GROUP; k++) to[place[k]] = own[k];                      \
+        }                                                                                                       \
+        for (; i < count; i++) to[places[DIGIT_##bytes(x[i])]++] = x[i];                                        \
     }
+BY_DIGIT(4)
+BY_DIGIT(8)
+BY_DIGIT(16)
 
-static int64_t end_of_chunk(const radix_pass *p, int64_t c) {
-    return (c + 1) * p->chunk < p->count ? (c + 1) * p->chunk : p->count;
+static int64_t count_of_chunk(const radix_pass *p, int64_t c) {
+    return (c + 1) * p->chunk < p->count ? p->chunk : p->count - c * p->chunk;
 }
 
 static void count_chunks(void *context, int64_t begin, int64_t end) {
     const radix_pass *p = context;
     for (int64_t c = begin; c < end; c++) {
-        memset(p->places[c], 0, sizeof p->places[c]);
-        BY_BYTES(count_digits_of, p, c * p->chunk, end_of_chunk(p, c), p->places[c])
+        const char *from = p->from + c * p->chunk * (int64_t)p->bytes;
+        switch (p->bytes) {
+        case 4: count_digits_4(from, count_of_chunk(p, c), p->shift, p->places[c]); break;
+        case 8: count_digits_8(from, count_of_chunk(p, c), p->shift, p->places[c]); break;
+        default: count_digits_16(from, count_of_chunk(p, c), p->shift, p->places[c]); break;
+        }
     }
 }
 
 static void move_chunks(void *context, int64_t begin, int64_t end) {
     const radix_pass *p = context;
-    for (int64_t c = begin; c < end; c++) BY_BYTES(move_words_of, p, c * p->chunk, end_of_chunk(p, c), p->places[c])
+    for (int64_t c = begin; c < end; c++) {
+        const char *from = p->from + c * p->chunk * (int64_t)p->bytes;
+        switch (p->bytes) {
+        case 4: move_words_4(from, count_of_chunk(p, c), p->shift, p->places[c], p->to); break;
+        case 8: move_words_8(from, count_of_chunk(p, c), p->shift, p->places[c], p->to); break;
+        default: move_words_16(from, count_of_chunk(p, c), p->shift, p->places[c], p->to); break;
+        }
+    }
 }
 
 static void sum_counts(const radix_pass *p, int64_t chunks) {
@@ -61,26 +90,6 @@ static void sum_counts(const radix_pass *p, int64_t chunks) {
             p->places[c][d] = sum;
             sum += own;
         }
-}
-
-static char *sort_by_radix(const bti_words_form *form, char *words, char *spare, int64_t count, uint64_t differ) {
-    uint32_t few[1][DIGITS];
-    radix_pass p = {.from = words, .to = spare, .count = count, .chunk = bti_radix_chunk(count), .bytes = form->bytes};
-    int64_t chunks = (count + p.chunk - 1) / p.chunk;
-    p.places = chunks > 1 ? bti_alloc((size_t)chunks * sizeof *p.places) : few;
-    if (!p.places) return NULL;
-    for (size_t byte = 0; byte < form->element; byte++) {
-        if (!(differ >> byte * 8 & 255)) continue;
-        p.byte = bti_words_first_byte(form) + byte;
-        bti_parallel(chunks, 1, count_chunks, &p);
-        sum_counts(&p, chunks);
-        bti_parallel(chunks, 1, move_chunks, &p);
-        char *moved = p.to;
-        p.to = (char *)(uintptr_t)p.from;
-        p.from = moved;
-    }
-    if (p.places != few) bti_free(p.places);
-    return (char *)(uintptr_t)p.from;
 }
 
 /* --- few words ------------------------------------------------------------------------------------------------------ */
@@ -102,6 +111,85 @@ static void sort_few(const bti_words_form *form, char *words, int64_t count) {
     case 8: INSERT(uint64_t);
     default: INSERT(wide_word);
     }
+}
+
+/* --- many ----------------------------------------------------------------------------------------------------------- */
+
+/* Passes over the bytes from `first` to `end` in which keys differ. Which room has the words then. */
+static char *sort_by_bytes(const bti_words_form *form, radix_pass *p, int first, int end, uint64_t differ) {
+    int64_t chunks = (p->count + p->chunk - 1) / p->chunk;
+    for (int byte = first; byte < end; byte++) {
+        if (!(differ >> byte * 8 & 255)) continue;
+        p->shift = 8 * (byte + (form->bytes == 8 ? (int)bti_words_first_byte(form) : 0));
+        bti_parallel(chunks, 1, count_chunks, p);
+        sum_counts(p, chunks);
+        bti_parallel(chunks, 1, move_chunks, p);
+        char *moved = p->to;
+        p->to = (char *)(uintptr_t)p->from;
+        p->from = moved;
+    }
+    return (char *)(uintptr_t)p->from;
+}
+
+/* Words in the order of their upper bytes: equal ones are runs, which are sorted by the lower bytes. */
+typedef struct run_sort {
+    const bti_words_form *form;
+    char *words, *spare;
+    uint64_t differ;                          /* in bytes below `upper` */
+    int upper;                                /* the lowest of the upper bytes */
+    int64_t first[BTI_RADIX_MOST_CHUNKS + 1]; /* of each chunk: a run's */
+} run_sort;
+
+static uint64_t upper_of(const run_sort *r, int64_t i) {
+    return bti_word_key(r->form, r->words + i * (int64_t)r->form->bytes) >> 8 * r->upper;
+}
+
+static void sort_run(const run_sort *r, int64_t begin, int64_t end) {
+    size_t bytes = r->form->bytes;
+    char *words = r->words + begin * (int64_t)bytes, *spare = r->spare + begin * (int64_t)bytes;
+    if (end - begin <= FEW_WORDS) {
+        sort_few(r->form, words, end - begin);
+        return;
+    }
+    uint32_t places[1][DIGITS];
+    radix_pass p = {words, spare, end - begin, end - begin, bytes, 0, places};
+    if (sort_by_bytes(r->form, &p, 0, r->upper, r->differ) != words)
+        memcpy(words, spare, (size_t)(end - begin) * bytes);
+}
+
+static void sort_runs(void *context, int64_t begin, int64_t end) {
+    const run_sort *r = context;
+    int64_t i = r->first[begin], last = r->first[end];
+    while (i < last) {
+        int64_t run = i;
+        uint64_t upper = upper_of(r, run);
+        for (i++; i < last && upper_of(r, i) == upper;) i++;
+        if (i - run > 1) sort_run(r, run, i);
+    }
+}
+
+/* The upper bytes leave few words equal, where keys are spread. */
+#define UPPER_BYTES 4
+
+static char *sort_by_radix(const bti_words_form *form, char *words, char *spare, int64_t count, uint64_t differ) {
+    uint32_t few[1][DIGITS];
+    radix_pass p = {words, spare, count, bti_radix_chunk(count), form->bytes, 0, few};
+    int64_t chunks = (count + p.chunk - 1) / p.chunk;
+    int first = (int)form->element, upper = 0;
+    while (first > 0 && upper < UPPER_BYTES) upper += (differ >> --first * 8 & 255) != 0;
+    bool lower = first > 0 && differ & ((UINT64_C(1) << first * 8) - 1);
+    if (chunks > 1 && !(p.places = bti_alloc((size_t)chunks * sizeof *p.places))) return NULL;
+    char *sorted = sort_by_bytes(form, &p, first, (int)form->element, differ);
+    if (p.places != few) bti_free(p.places);
+    if (!lower) return sorted;
+    run_sort r = {form, sorted, sorted == words ? spare : words, differ, first, {0}};
+    for (int64_t c = 1; c <= chunks; c++) {
+        int64_t at = bti_larger_of(r.first[c - 1], bti_smaller_of(c * p.chunk, count));
+        while (at < count && upper_of(&r, at) == upper_of(&r, at - 1)) at++;
+        r.first[c] = at;
+    }
+    bti_parallel(chunks, 1, sort_runs, &r);
+    return sorted;
 }
 
 char *bti_words_sort(const bti_words_form *form, char *words, char *spare, int64_t count, uint64_t differ) {

@@ -1,6 +1,7 @@
 /* A line's words go through a buffer of the best so far and candidates behind them: only those that beat the last of the best are
- * added, and a full buffer is sorted and cut to the best. So a line is gone over once, and never costs more than sorting it. A long line
- * is cut in pieces, whose best are sorted together. */
+ * added, and a full buffer is sorted and cut to the best. So a line is gone over once, and never costs more than sorting it. Where few are wanted, the
+ * first keys of a line are gone over twice: the best of groups of them tell what cannot be among the best. A long line is cut in pieces, whose best are
+ * sorted together. */
 #include "drivers/cpu/sort/select.h"
 
 #include "base/alloc.h"
@@ -12,13 +13,16 @@
 #define LEAST_CANDIDATES 24 /* few words, with few of the best */
 #define COMPARED 32         /* keys that are compared with the last of the best at once */
 #define PIECE ((int64_t)1 << 17)
+#define BLOCK ((int64_t)8 * BTI_KEYS_AT_ONCE) /* keys that are gone over at once */
+#define MOST_GROUPED 12                       /* of the best; the groups are 32 */
 
 typedef struct candidates {
     const bti_words_form *form;
-    char *words, *spare;
+    char *words, *spare, *keys;
     int64_t kept, count, room;
-    int64_t ordered; /* so many of the first are in order; 0 until the buffer was full once */
-    uint64_t limit;  /* then keys that are not below do not count */
+    int64_t ordered; /* so many of the first are in order */
+    bool limited;    /* keys that are not below `limit` do not count */
+    uint64_t limit;
 } candidates;
 
 static int64_t room_of(int64_t kept, int64_t length) {
@@ -33,6 +37,7 @@ static bool cut_candidates(candidates *c) {
     if (sorted != c->words) c->spare = c->words;
     c->words = sorted;
     c->ordered = c->count = bti_smaller_of(c->count, c->kept);
+    c->limited = true;
     c->limit = bti_word_key(c->form, sorted + (c->count - 1) * (int64_t)c->form->bytes);
     return true;
 }
@@ -44,13 +49,17 @@ static void add_candidate(candidates *c, const char *key, int64_t index) {
     memcpy(to + c->form->key_bytes, key, c->form->key_bytes);
 }
 
+static uint64_t key_at(const char *keys, int64_t width) {
+    return width == 8 ? *(const uint64_t *)(const void *)keys : *(const uint32_t *)(const void *)keys;
+}
+
 /* Elements with the indices from `index` on, by their keys. Of equal keys the first are there already. */
 static bool add_candidates(candidates *c, const char *keys, int64_t index, int64_t count) {
     int64_t width = (int64_t)c->form->key_bytes;
-    if (c->ordered && !c->form->loops->below(keys, count, c->limit)) return true;
+    if (c->limited && !c->form->loops->below(keys, count, c->limit)) return true;
     for (int64_t i = 0; i < count; i++, keys += width) {
-        uint64_t key = width == 8 ? *(const uint64_t *)(const void *)keys : *(const uint32_t *)(const void *)keys;
-        if (c->ordered && key >= c->limit) continue;
+        uint64_t key = key_at(keys, width);
+        if (c->limited && key >= c->limit) continue;
         if (c->count == c->room) {
             if (!cut_candidates(c)) return false;
             if (key >= c->limit) continue;
@@ -60,15 +69,35 @@ static bool add_candidates(candidates *c, const char *keys, int64_t index, int64
     return true;
 }
 
+/* No best one is behind the last of as many best groups' best. */
+static void limit_by_groups(candidates *c, int64_t count) {
+    uint64_t groups[BTI_KEY_GROUPS], best[MOST_GROUPED];
+    int64_t width = (int64_t)c->form->key_bytes, n = 0;
+    c->form->loops->least(c->keys, count, groups);
+    for (int g = 0; g < BTI_KEY_GROUPS; g++) {
+        uint64_t key = key_at((const char *)groups + g * width, width);
+        if (n == c->kept && key >= best[n - 1]) continue;
+        int64_t to = n < c->kept ? n++ : n - 1;
+        for (; to > 0 && key < best[to - 1]; to--) best[to] = best[to - 1];
+        best[to] = key;
+    }
+    c->limited = best[n - 1] < UINT64_MAX >> (64 - 8 * width);
+    c->limit = best[n - 1] + 1;
+}
+
 /* The elements from `first` up to, not including, `end`. */
 static bool select_from(candidates *c, const char *line, int64_t step, int64_t first, int64_t end) {
-    uint64_t keys[BTI_KEYS_AT_ONCE];
+    int64_t width = (int64_t)c->form->key_bytes;
     c->count = c->ordered = 0;
-    for (int64_t i = first; i < end; i += BTI_KEYS_AT_ONCE) {
-        int64_t n = bti_smaller_of(end - i, BTI_KEYS_AT_ONCE), width = (int64_t)c->form->key_bytes;
-        bti_keys_read(c->form, (char *)keys, line + i * step, step, n);
+    c->limited = false;
+    for (int64_t i = first; i < end; i += BLOCK) {
+        int64_t n = bti_smaller_of(end - i, BLOCK);
+        for (int64_t k = 0; k < n; k += BTI_KEYS_AT_ONCE)
+            bti_keys_read(c->form, c->keys + k * width, line + (i + k) * step, step,
+                          bti_smaller_of(n - k, BTI_KEYS_AT_ONCE));
+        if (!c->limited && c->kept <= MOST_GROUPED && n >= 8 * BTI_KEY_GROUPS) limit_by_groups(c, n);
         for (int64_t k = 0; k < n; k += COMPARED)
-            if (!add_candidates(c, (char *)keys + k * width, i + k, bti_smaller_of(n - k, COMPARED))) return false;
+            if (!add_candidates(c, c->keys + k * width, i + k, bti_smaller_of(n - k, COMPARED))) return false;
     }
     return cut_candidates(c);
 }
@@ -88,9 +117,13 @@ static void write_best(const bti_order_lines *lines, char *const *at, const char
 
 static bool begin_candidates(candidates *c, const bti_order_lines *lines, int64_t length) {
     *c = (candidates){.form = &lines->form, .kept = lines->kept, .room = room_of(lines->kept, length)};
-    c->words = bti_alloc_aligned(64, (size_t)c->room * 2 * lines->form.bytes);
-    c->spare = c->words + (size_t)c->room * lines->form.bytes;
-    return c->words != NULL;
+    size_t words = (size_t)c->room * lines->form.bytes,
+           keys = (size_t)bti_smaller_of(BLOCK, length) * lines->form.key_bytes;
+    c->words = bti_alloc_aligned(64, 2 * words + keys);
+    if (!c->words) return false;
+    c->spare = c->words + words;
+    c->keys = c->spare + words;
+    return true;
 }
 
 static void select_lines(void *context, int64_t begin, int64_t end) {

@@ -26,6 +26,12 @@
             x[i] = key ^ (key & sign ? positive : negative);                                          \
         }                                                                                             \
     }                                                                                                 \
+    static bool alike_##word(const void *bits, int64_t count, const bti_key_form *form) {             \
+        const word *x = bits, magnitude = (word)~form->sign, infinity = (word)form->infinity;         \
+        word found = 0;                                                                               \
+        for (int64_t i = 0; i < count; i++) found |= (word)((x[i] & magnitude) - 1) >= infinity;      \
+        return found;                                                                                 \
+    }                                                                                                 \
     static bool below_##word(const void *words, int64_t count, uint64_t limit) {                      \
         const word *x = words, most = (word)limit;                                                    \
         word found = 0;                                                                               \
@@ -34,6 +40,18 @@
     }
 KEYS(uint32_t)
 KEYS(uint64_t)
+
+#define LEAST(word)                                                                                  \
+    static void least_##word(const void *words, int64_t count, void *least) {                        \
+        const word *x = words;                                                                       \
+        word own[BTI_KEY_GROUPS];                                                                    \
+        memcpy(own, x, sizeof own);                                                                  \
+        for (int64_t i = BTI_KEY_GROUPS; i + BTI_KEY_GROUPS <= count; i += BTI_KEY_GROUPS)           \
+            for (int g = 0; g < BTI_KEY_GROUPS; g++) own[g] = x[i + g] < own[g] ? x[i + g] : own[g]; \
+        memcpy(least, own, sizeof own);                                                              \
+    }
+LEAST(uint32_t)
+LEAST(uint64_t)
 
 #define FINDS(word)                                                                      \
     static bool finds_##word(const void *words, int64_t count, uint64_t a, uint64_t b) { \

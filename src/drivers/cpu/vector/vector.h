@@ -41,11 +41,16 @@ typedef struct bti_key_form {
 } bti_key_form;
 
 #define BTI_SIDE_BY_SIDE 16
+#define BTI_KEY_GROUPS 32
 typedef struct bti_key_loops {
     void (*keys)(void *words, int64_t count, const bti_key_form *form); /* of the bits of elements, in place */
     void (*elements)(void *words, int64_t count,
-                     const bti_key_form *form);                      /* and back; all zeros become 0, all NaN one */
-    bool (*below)(const void *words, int64_t count, uint64_t limit); /* whether a key is smaller */
+                     const bti_key_form *form); /* and back; all zeros become 0, all NaN one */
+    bool (*alike)(const void *bits, int64_t count,
+                  const bti_key_form *form); /* whether there is a zero or NaN among floats */
+    void (*least)(const void *words, int64_t count,
+                  void *least); /* of words i, i + BTI_KEY_GROUPS ..., for each i below that */
+    bool (*below)(const void *words, int64_t count, uint64_t limit);         /* whether a key is smaller */
     bool (*finds)(const void *words, int64_t count, uint64_t a, uint64_t b); /* whether a key is one of the two */
     void (*network)(void *words,
                     int64_t count); /* sorts BTI_SIDE_BY_SIDE lines of `count` words, neighbours of one place */

@@ -7,17 +7,28 @@
 #include <string.h>
 
 #include "drivers/cpu/vector/vector.h"
+#include "ir/giles.h"
 #include "ir/half.h"
 #include "ir/scalar.h"
 
-/* A vector, or one element where that is all; masks are integers of the same size, all bits or none. */
+/* A vector, or one element where that is all; masks are integers of the same size, all bits or none. BITS_F32 and its inverse take the bits as integers,
+ * OF_WHOLE_F32 their value. */
 #if LANES_F32 > 1
 typedef float vector_f32 __attribute__((vector_size(LANES_F32 * sizeof(float))));
 typedef double vector_f64 __attribute__((vector_size(LANES_F64 * sizeof(double))));
 typedef int32_t mask_f32 __attribute__((vector_size(LANES_F32 * sizeof(float))));
 typedef int64_t mask_f64 __attribute__((vector_size(LANES_F64 * sizeof(double))));
 #define CHOSEN(type, mask, yes, no) ((vector_##type)(((mask) & (mask_##type)(yes)) | (~(mask) & (mask_##type)(no))))
-#define HIGH_F32(x) ((vector_f32)((mask_f32)(x) & -4096)) /* 12 of its 24 bits */
+#define BITS_F32(x) ((mask_f32)(x))
+#define OF_BITS_F32(x) ((vector_f32)(x))
+#define OF_WHOLE_F32(x) __builtin_convertvector(x, vector_f32)
+#define ROOTS(type, root)                                                      \
+    static inline vector_##type root_##type(vector_##type x) {                 \
+        for (size_t i = 0; i < sizeof x / sizeof x[0]; i++) x[i] = root(x[i]); \
+        return x;                                                              \
+    }
+ROOTS(f32, sqrtf)
+ROOTS(f64, sqrt)
 static inline bool any_f32(mask_f32 mask) {
     int32_t any = 0;
     for (int i = 0; i < LANES_F32; i++) any |= mask[i];
@@ -34,7 +45,11 @@ typedef double vector_f64;
 typedef int32_t mask_f32;
 typedef int64_t mask_f64;
 #define CHOSEN(type, mask, yes, no) ((mask) ? (yes) : (no))
-#define HIGH_F32(x) bti_f32_of_bits(bti_f32_bits(x) & 0xFFFFF000)
+#define BITS_F32(x) ((int32_t)bti_f32_bits(x))
+#define OF_BITS_F32(x) bti_f32_of_bits((uint32_t)(x))
+#define OF_WHOLE_F32(x) ((float)(x))
+#define root_f32 sqrtf
+#define root_f64 sqrt
 #define any_f32(mask) (mask)
 #define any_f64(mask) (mask)
 #endif
@@ -104,7 +119,7 @@ static inline vector_f32 erfc_f32(vector_f32 x) {
     vector_f32 a = CHOSEN(f32, below, -x, x);
     mask_f32 beyond = a > 11;
     a = CHOSEN(f32, beyond, zero + 11, a);
-    vector_f32 s = a * a, q = (a - 2) / (a + 2), high = HIGH_F32(a), low = a - high;
+    vector_f32 s = a * a, q = (a - 2) / (a + 2), high = OF_BITS_F32(BITS_F32(a) & -4096), low = a - high;
     vector_f32 near = q * -0.000408293417f - 0.00123908301f, far, lost = high * high - s + 2 * high * low + low * low;
     far = ((((near * q + 0.00132084929f) * q + 0.00864115637f) * q - 0.00806228351f) * q - 0.0542073958f) * q;
     far = ((((far + 0.16405569f) * q - 0.166031107f) * q - 0.0927639976f) * q + 1.27697837f) / (1 + 2 * a);
@@ -120,10 +135,69 @@ static inline vector_f64 erfc_f64(vector_f64 x) { return SLEEF_ERFC_F64(x); }
 BOTH(BINARY, pow)
 BOTH(BINARY, atan2)
 
+/* --- erfinv: ir/giles.h ---------------------------------------------------------------------------------------------- */
+
+/* The polynomial of an odd number of coefficients, in two halves that do not wait for each other: even powers, and odd ones. */
+#define POLYNOMIAL(type, p, coefficients, x)                                                                    \
+    vector_##type p##_of = (x), p##_square = p##_of * p##_of;                                                   \
+    vector_##type p = (vector_##type){0} + (coefficients)[0], p##_odd = (vector_##type){0} + (coefficients)[1]; \
+    _Pragma("GCC unroll 16") for (size_t i = 2; i < sizeof(coefficients) / sizeof *(coefficients); i += 2) {    \
+        p = p * p##_square + (coefficients)[i];                                                                 \
+        if (i + 1 < sizeof(coefficients) / sizeof *(coefficients))                                              \
+            p##_odd = p##_odd * p##_square + (coefficients)[i + 1];                                             \
+    }                                                                                                           \
+    p = p + p##_odd * p##_of
+
+/* The logarithm of 2**-24 to 1, within 1e-7 of 1 or of itself, which is what the polynomials need. As 2**e * (1 + t) with t from -0.293 to 0.415, whose
+ * polynomial is that of Cephes' logf. */
+static inline vector_f32 log_of_fraction(vector_f32 x) {
+    static const float cephes[] = {7.0376836292e-2f,  -1.1514610310e-1f, 1.1676998740e-1f,
+                                   -1.2420140846e-1f, 1.4249322787e-1f,  -1.6668057665e-1f,
+                                   2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
+    mask_f32 bits = BITS_F32(x) & 0x7fffffff, e = (bits - 0x3f3504f3) >> 23;
+    vector_f32 t = OF_BITS_F32(bits - e * 0x800000) - 1;
+    POLYNOMIAL(f32, p, cephes, t);
+    vector_f32 square = t * t;
+    return OF_WHOLE_F32(e) * 0.693147181f + (p * t * square - 0.5f * square + t);
+}
+
+/* `inside` is 1 - x * x: 0 at 1 and -1, where y is to be infinite; beyond, and of NaN, it is to be NaN. */
+#define WITH_ENDS(type)                                                                                    \
+    static inline vector_##type with_ends_##type(vector_##type y, vector_##type x, vector_##type inside) { \
+        mask_##type beyond = (inside < 0) | (inside != inside), end = inside == 0;                         \
+        vector_##type zero = {0};                                                                          \
+        if (!any_##type(beyond | end)) return y;                                                           \
+        return CHOSEN(type, beyond, zero + NAN, CHOSEN(type, end, x / zero, y));                           \
+    }
+WITH_ENDS(f32)
+WITH_ENDS(f64)
+
+static inline vector_f32 erfinv_f32(vector_f32 x) {
+    vector_f32 inside = 1 - x * x, w = -log_of_fraction(inside);
+    mask_f32 far = w >= 5;
+    POLYNOMIAL(f32, p, bti_giles_f32_middle, w - 2.5f);
+    if (any_f32(far)) {
+        POLYNOMIAL(f32, tail, bti_giles_f32_tail, root_f32(w) - 3);
+        p = CHOSEN(f32, far, tail, p);
+    }
+    return with_ends_f32(p * x, x, inside);
+}
+
+static inline vector_f64 erfinv_f64(vector_f64 x) {
+    vector_f64 inside = (1 - x) * (1 + x), w = -SLEEF_F64(log)(inside);
+    mask_f64 far = w >= 6.25, tail = w >= 16;
+    POLYNOMIAL(f64, p, bti_giles_f64_middle, w - 3.125);
+    if (any_f64(far)) {
+        vector_f64 root = root_f64(w);
+        POLYNOMIAL(f64, of_far, bti_giles_f64_far, root - 3.25);
+        POLYNOMIAL(f64, of_tail, bti_giles_f64_tail, root - 5);
+        p = CHOSEN(f64, tail, of_tail, CHOSEN(f64, far, of_far, p));
+    }
+    return with_ends_f64(p * x, x, inside);
+}
+
 static float fmod_f32(float x, float y) { return fmodf(x, y); }
 static double fmod_f64(double x, double y) { return fmod(x, y); }
 static uint16_t f16_from_f64(double x) { return bti_f16_from_f64(x); }
 static uint16_t f16_from_f32(float x) { return bti_f16_from_f32(x); }
 static float f32_from_f16(uint16_t half) { return bti_f32_from_f16(half); }
-#define erfinv_f32 bti_erfinv_f32
-#define erfinv_f64 bti_erfinv_f64

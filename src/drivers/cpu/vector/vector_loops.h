@@ -101,6 +101,7 @@
 #undef tanh
 #undef erf
 #undef erfc
+#undef erfinv
 #undef pow
 #undef atan2
 #undef sigmoid
@@ -123,6 +124,7 @@
 #define tanh(x) FUNCTION(tanh, x)(x)
 #define erf(x) FUNCTION(erf, x)(x)
 #define erfc(x) FUNCTION(erfc, x)(x)
+#define erfinv(x) FUNCTION(erfinv, x)(x)
 #define sigmoid(x) FUNCTION(sigmoid, x)(x)
 #define pow(x, y) FUNCTION(pow, x)(x, y)
 #define atan2(x, y) FUNCTION(atan2, x)(x, y)
@@ -313,8 +315,10 @@ const bti_vector_code CODE = {
               {NUMBER_ROW(FOLD_ROW, prod)},
               {NUMBER_ROW(FOLD_ROW, max), FOLD_ROW(max_BOOL)},
               {NUMBER_ROW(FOLD_ROW, min), FOLD_ROW(min_BOOL)}},
-    .keys = {{keys_uint32_t, elements_uint32_t, below_uint32_t, finds_uint32_t, network_uint32_t},
-             {keys_uint64_t, elements_uint64_t, below_uint64_t, finds_uint64_t, network_uint64_t}},
+    .keys = {{keys_uint32_t, elements_uint32_t, alike_uint32_t, least_uint32_t, below_uint32_t, finds_uint32_t,
+              network_uint32_t},
+             {keys_uint64_t, elements_uint64_t, alike_uint64_t, least_uint64_t, below_uint64_t, finds_uint64_t,
+              network_uint64_t}},
     .adds = {[BT_BOOL] = ADD_LOOPS(or),
              [BT_U8] = ADD_LOOPS(u8),
              [BT_I8] = ADD_LOOPS(u8),
