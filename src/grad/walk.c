@@ -26,6 +26,7 @@ typedef struct step {
     bti_node **known;   /* of a tuple: by result the node of its step; NULL: it is none */
     int result_count;
     int64_t last_part; /* what is known of it in parts, newest first; -1: nothing */
+    bt_array **onto; /* of a target: what parts are added to; NULL: to zeros */
 } step;
 
 typedef struct kept_part {
@@ -169,6 +170,8 @@ static bool collect(walk *w, bt_array *const *ys, int y_count, int64_t *last, bt
         int is = targets_of(node, targets, count, of);
         for (int t = 0; t < is; t++) of[t]->reached = true;
         if ((through || is) && !add_walk_step(w, node, through ? (size_t)inputs : 0, steps)) return false;
+        if (!is) continue;
+        w->steps.items[w->steps.count - 1].onto = of[0]->onto;
     }
     note_cuts(found, targets, count);
     for (int i = 0; i < y_count; i++) last[i] = bti_number_of(steps, bti_node_of(ys[i]));
@@ -241,6 +244,12 @@ static void release_part(kept_part *kept) {
     kept->part = (bti_part){0};
 }
 
+/* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
+static bt_status check_crossing(const bti_node *node, const bti_node *from) {
+    if (bti_may_cross(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
+    return bti_refuse_input(from, node, "and the gradient would cross back");
+}
+
 /* All users of the step's result have told theirs: joins what they know in parts. */
 static bt_status join_parts_of(walk *w, step *s) {
     int count = 0;
@@ -252,18 +261,13 @@ static bt_status join_parts_of(walk *w, step *s) {
     for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) parts[--at] = w->parts.items[p].part;
     bti_recording_context before = bti_enter_context_of(s->node, true);
     BT_SCOPE
-        add_to_gradient_of(s, bti_join_parts(bti_array_on(s->node), parts, count));
+        add_to_gradient_of(s, bti_join_parts(bti_array_on(s->node), s->onto ? *s->onto : NULL, parts, count));
+    if (s->onto) *s->onto = NULL;
     bti_leave_context(before);
     bti_free(parts);
     for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) release_part(&w->parts.items[p]);
     s->last_part = -1;
     return BT_OK;
-}
-
-/* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
-static bt_status check_crossing(const bti_node *node, const bti_node *from) {
-    if (bti_may_cross(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
-    return bti_refuse_input(from, node, "and the gradient would cross back");
 }
 
 /* The node as the step's rule is to see it: kept from the forward pass, or computed again. */
@@ -430,13 +434,16 @@ static bt_status check_poison(bt_array *const *arrays, int count) {
 
 /* For rules of tuples. */
 static bt_status differentiate(bt_array *const *ys, bt_array *const *cotangents, int y_count, bt_array *const *xs,
-                               int x_count, bt_array **grads) {
+                               int x_count, bt_array **onto, bt_array **grads) {
     BTI_TRY(check_poison(ys, y_count));
     BTI_TRY(check_poison(cotangents, y_count));
     BTI_TRY(check_poison(xs, x_count));
     bti_gradient_target *targets = bti_calloc((size_t)x_count + 1, sizeof *targets);
     if (!targets) return bti_no_memory();
-    for (int i = 0; i < x_count; i++) targets[i] = bti_target_of(bti_node_of(xs[i]), false);
+    for (int i = 0; i < x_count; i++) {
+        targets[i] = bti_target_of(bti_node_of(xs[i]), false);
+        if (onto && onto[i]) targets[i].onto = &onto[i];
+    }
     qsort(targets, (size_t)x_count, sizeof *targets, bti_compare_targets);
     bt_status status = bti_walk_back(ys, cotangents, y_count, targets, x_count);
     for (int i = 0; i < x_count; i++) {
