@@ -55,6 +55,9 @@ static inline void bti_poison_gradients_of(bti_backward *b) {
  * one, each where it is. Changes `parts`. */
 bt_array *bti_join_parts(bt_array *x, bt_array *onto, bti_part *parts, int count);
 
+/* Makes a gradient of a part of y, which is a movement of x, that of a part of x; false: the part is none of x, and is unchanged. */
+bool bti_part_of_input(const struct bti_node *y, const struct bti_node *x, bti_part *part);
+
 #define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, ...) \
     bti_gradient_rule bti_gradient_##gradient;
 #include "ir/ops.def"
