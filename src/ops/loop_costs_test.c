@@ -219,12 +219,127 @@ static void loops_that_change_nothing(void **state) {
     expect_close(y, bt_mul(given[0], bt_num(2)), "its gradient");
 }
 
+/* --- rows of views ------------------------------------------------------------------------------------------------------ */
+
+enum { HEIGHT = 3 };
+
+/* [steps, HEIGHT, WIDTH] made of an array, which is of `size` to begin with; a size of 0 is the number of steps, -1 twice that. */
+typedef struct view {
+    const char *name;
+    bt_array *(*of)(bt_array *x, int steps);
+    int size[3];
+    bool is_copied; /* the planner makes it dense */
+} view;
+
+static bt_array *as_it_is(bt_array *x, int steps) { return x; }
+static bt_array *repeated(bt_array *x, int steps) { return bt_broadcast_to(x, steps, HEIGHT, WIDTH); }
+static bt_array *constant(bt_array *x, int steps) { return bt_full(2, BT_F32, steps, HEIGHT, WIDTH); }
+static bt_array *numbers(bt_array *x, int steps) {
+    return repeated(bt_reshape(bt_arange(0, steps, 1, BT_F32), steps, 1, 1), steps);
+}
+static bt_array *batch_first(bt_array *x, int steps) { return bt_permute(x, 1, 0, 2); }
+static bt_array *turned(bt_array *x, int steps) { return bt_permute(x, 2, 1, 0); }
+static bt_array *backwards(bt_array *x, int steps) { return bt_flip(x, BT_AXES(0)); }
+static bt_array *rows_backwards(bt_array *x, int steps) { return bt_flip(x, BT_AXES(2)); }
+static bt_array *every_second(bt_array *x, int steps) { return bt_slice_axis(x, 0, 1, 2 * steps, 2); }
+static bt_array *left_half(bt_array *x, int steps) { return bt_slice_axis(x, 2, 1, 1 + WIDTH, 1); }
+static bt_array *one_column(bt_array *x, int steps) { return repeated(bt_slice_axis(x, 2, 3, 4, 1), steps); }
+
+static const view row_views[] = {
+    {"dense", as_it_is, {0, HEIGHT, WIDTH}, false},
+    {"a row", repeated, {1, HEIGHT, WIDTH}, false},
+    {"a row of rows", repeated, {0, 1, WIDTH}, false},
+    {"a column of rows", repeated, {0, HEIGHT, 1}, false},
+    {"a constant", constant, {1, 1, 1}, false},
+    {"numbers", numbers, {1, 1, 1}, false},
+    {"batch first", batch_first, {HEIGHT, 0, WIDTH}, false},
+    {"turned", turned, {WIDTH, HEIGHT, 0}, true},
+    {"backwards", backwards, {0, HEIGHT, WIDTH}, false},
+    {"rows backwards", rows_backwards, {0, HEIGHT, WIDTH}, true},
+    {"every second", every_second, {-1, HEIGHT, WIDTH}, false},
+    {"a part of rows", left_half, {0, HEIGHT, 2 * WIDTH}, false},
+    {"a column", one_column, {0, HEIGHT, WIDTH}, false},
+};
+enum { ROW_VIEWS = sizeof row_views / sizeof *row_views };
+
+static bt_shape shape_of(const view *v, int steps) {
+    bt_shape shape = {.rank = 3};
+    for (int i = 0; i < 3; i++) shape.size[i] = v->size[i] > 0 ? v->size[i] : v->size[i] ? 2 * steps : steps;
+    return shape;
+}
+
+static void adds_row(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    carry[0] = bt_add(bt_mul(carry[0], bt_num(0.5)), bt_sin(x[0]));
+}
+/* The row in an inner scan, in a product, in sums and in a branch; y is the row. */
+static void goes_left(bt_array *const *args, bt_array **results, void *row) { results[0] = bt_mul(args[0], row); }
+static void goes_right(bt_array *const *args, bt_array **results, void *row) { results[0] = bt_sub(args[0], row); }
+static void uses_row(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    bt_array *line = bt_sum(bt_square(x[0]), BT_AXES(1), true), *inner = bt_zeros(BT_F32, WIDTH);
+    bt_array *positive = bt_gt(bt_sum(carry[0], BT_ALL, false), bt_num(0));
+    DONE(bt_scan(adds_row, NULL, BT_ALL_ROWS, &inner, 1, x, 1, NULL, 0));
+    bt_array *h = bt_add(bt_matmul(bt_matmul(x[0], bt_transpose(x[0])), carry[0]), bt_mul(line, inner));
+    DONE(bt_cond(positive, goes_left, goes_right, x[0], &h, 1, carry, 1));
+    carry[0] = bt_tanh(bt_mul(carry[0], bt_num(0.2)));
+    y[0] = x[0];
+}
+
+/* What comes out of a scan both ways, and the gradient of x, as a scan or written out. */
+static void of_rows(const view *v, bool reverse, bool written_out, bt_array *x, bt_array **results) {
+    bt_array *xs = v->of(x, STEPS), *carry = some(5, BT_SHAPE(HEIGHT, WIDTH)), *rows[STEPS], *ys;
+    for (int k = 0; k < STEPS && written_out; k++) {
+        int t = reverse ? STEPS - 1 - k : k;
+        bt_array *row = bt_reshape(bt_slice_axis(xs, 0, t, t + 1, 1), HEIGHT, WIDTH);
+        uses_row(&carry, &row, &rows[t], NULL);
+    }
+    if (written_out)
+        ys = bt_stack(rows, STEPS, 0);
+    else if (reverse)
+        DONE(bt_scan_reverse(uses_row, NULL, BT_ALL_ROWS, &carry, 1, &xs, 1, &ys, 1));
+    else
+        DONE(bt_scan(uses_row, NULL, BT_ALL_ROWS, &carry, 1, &xs, 1, &ys, 1));
+    bt_array *loss = bt_add(bt_sum(bt_square(carry), BT_ALL, false), bt_sum(bt_cos(ys), BT_ALL, false));
+    results[0] = carry, results[1] = ys;
+    DONE(bt_grad(loss, &x, 1, &results[2]));
+}
+
+static void rows_of_views(void **state) {
+    for (int n = 0; n < 2 * ROW_VIEWS; n++)
+        BT_SCOPE {
+            const view *v = &row_views[n / 2];
+            bt_array *x = some(4, shape_of(v, STEPS)), *got[3], *wanted[3];
+            of_rows(v, n % 2, false, x, got);
+            of_rows(v, n % 2, true, x, wanted);
+            for (int r = 0; r < 3; r++) expect_close(got[r], wanted[r], v->name);
+        }
+}
+
+/* They are read where they lie. */
+static void rows_of_views_take_no_memory(void **state) {
+    for (int n = 0; n < ROW_VIEWS; n++)
+        BT_SCOPE {
+            const view *v = &row_views[n];
+            bt_array *x = bt_input_shape(BT_F32, shape_of(v, MANY)), *xs = v->of(x, MANY), *none = NULL;
+            bt_array *carry = bt_zeros(BT_F32, HEIGHT, WIDTH);
+            bt_shape shape = shape_of(v, MANY);
+            bt_cost cost = BT_COST_INIT;
+            if (v->is_copied) continue;
+            DONE(bt_scan(adds_row, NULL, BT_ALL_ROWS, &carry, 1, &xs, 1, NULL, 0));
+            bt_function *f = bt_function_new(&x, 1, &carry, 1, NULL, 0);
+            DONE(bt_function_cost(f, &none, &shape, 1, &cost));
+            if (cost.memory_bytes >= MANY * HEIGHT * WIDTH * 4)
+                fail_msg("%s: %lld bytes", v->name, (long long)cost.memory_bytes);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_as_written_out),
         cmocka_unit_test(in_batches_as_one_by_one),
         cmocka_unit_test(steps_move_what_they_change),
         cmocka_unit_test(loops_that_change_nothing),
+        cmocka_unit_test(rows_of_views),
+        cmocka_unit_test(rows_of_views_take_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
