@@ -33,6 +33,7 @@ typedef void bt_scan_fn(bt_array **carry, bt_array *const *x, bt_array **y, void
 /* Calls `body` as often as `length` says: for each row of xs, from the first to the last, which all have so many rows. BT_ALL_ROWS: as many as
  * xs[0] has. carry[] (any shapes and dtypes) holds the first step's, and afterwards what the last one left. ys[j] is an array of the innermost scope: all rows
  * y[j] behind each other along a new first axis. carry, xs or ys may be NULL when their count is 0.
+ * What the body hands back as it got it costs as much as an array that it reads from outside.
  * What is carried is written over where a step reads it for the last time as it makes it anew, element for element or by bt_update_slice or bt_scatter_add, which then
  * write the part that they change alone. What a step reads later, or in another order, is kept in two places by turns.
  *

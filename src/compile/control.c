@@ -35,28 +35,80 @@ static int64_t lay_out_scratch(bti_control *control, const bti_node *node) {
     return bytes;
 }
 
-static bool fill_control(bti_planner *planner, bti_control *control, const bti_node *node) {
-    const bti_tuple *tuple = node->tuple;
+/* --- inputs ----------------------------------------------------------------------------------------------------------- */
+
+/* Whether rows of x are read where they lie: vectors of a kernel read what is contiguous, or one element. */
+static bool has_rows(const bti_value *x) {
+    int last = x->rank - 1;
+    while (last > 0 && x->shape[last] == 1) last--;
+    bool read = x->storage >= 0 && (last <= 0 || x->layout.stride[last] <= 1);
+    for (int d = 1; d < x->rank; d++) read = read && x->layout.stride[d] >= 0;
+    return read;
+}
+
+/* The values that the step is given: dense, but for rows. */
+static void add_inputs(bti_planner *planner, const bti_node *node, int32_t *inputs) {
+    bool scan = node->op == BTI_OP_scan;
+    int first = scan ? node->attr->scan.carried : 0, behind = scan ? first + node->attr->scan.by_row : 0;
+    for (int i = 0; i < node->input_count && !planner->failed; i++) {
+        inputs[i] = bti_value_on(planner, node->inputs[i], bti_device_of(planner, node));
+        bool by_row = i >= first && i < behind && !planner->failed;
+        if (!by_row || !has_rows(bti_plan_value(planner, inputs[i])))
+            inputs[i] = bti_add_dense(planner, node->inputs[i], inputs[i]);
+    }
+}
+
+/* The layouts of what a step of a scan is given, of which rows may be no dense ones. NULL when memory is short. */
+static bti_layout *lay_out_given(bti_planner *planner, bti_control *control, const bti_region *body,
+                                 const int32_t *inputs) {
+    bti_layout *given = bti_calloc((size_t)body->input_count + 1, sizeof *given);
+    control->row_move = bti_calloc((size_t)control->by_row + 1, sizeof *control->row_move);
+    if (!given || !control->row_move) {
+        bti_free(given);
+        return NULL;
+    }
+    for (int i = 0; i < body->input_count; i++)
+        bti_layout_dense(body->inputs[i]->rank, body->inputs[i]->shape, &given[i]);
+    for (int r = 0; r < control->by_row; r++) {
+        const bti_value *x = bti_plan_value(planner, inputs[control->carried + r]);
+        control->row_move[r] = x->layout.stride[0] * (int64_t)bt_dtype_size(x->dtype);
+        for (int d = 1; d < x->rank; d++) given[control->carried + r].stride[d - 1] = x->layout.stride[d];
+    }
+    return given;
+}
+
+/* --- regions ---------------------------------------------------------------------------------------------------------- */
+
+static bool plan_scan(bti_planner *planner, bti_control *control, const bti_node *node, const int32_t *inputs) {
     bool *read = bti_use_of(planner, node)->read;
+    control->steps = node->attr->scan.length;
+    control->carried = node->attr->scan.carried;
+    control->by_row = node->attr->scan.by_row;
+    control->reverse = node->attr->scan.reverse != 0;
+    for (int i = 0; i < control->carried; i++) read[i] = true;
+    bti_layout *given = lay_out_given(planner, control, node->tuple->regions[0], inputs);
+    bool planned = given && planner->plan_region(planner, node, 0, read, given, &control->plans[0]) == BT_OK;
+    bti_free(given);
+    return planned;
+}
+
+static bool fill_control(bti_planner *planner, bti_control *control, const bti_node *node, const int32_t *inputs) {
+    const bti_tuple *tuple = node->tuple;
+    bool planned = true;
     control->op = node->op;
     control->plans = bti_calloc((size_t)tuple->region_count, sizeof *control->plans);
     if (!control->plans) return false;
     control->plan_count = tuple->region_count;
-    if (node->op == BTI_OP_scan) {
-        control->steps = node->attr->scan.length;
-        control->carried = node->attr->scan.carried;
-        control->by_row = node->attr->scan.by_row;
-        control->reverse = node->attr->scan.reverse != 0;
-        for (int i = 0; i < control->carried; i++) read[i] = true;
-    } else if (node->op == BTI_OP_while) {
+    if (node->op == BTI_OP_scan)
+        planned = plan_scan(planner, control, node, inputs);
+    else if (node->op == BTI_OP_while) {
         control->carried = (int)node->attr->loop.carried;
         control->steps = node->attr->loop.most;
     }
     control->carry_offset = bti_calloc((size_t)control->carried + 1, sizeof *control->carry_offset);
-    for (int r = 0; r < tuple->region_count; r++)
-        if (planner->plan_region(planner, node, r, node->op == BTI_OP_scan ? read : NULL, &control->plans[r]) != BT_OK)
-            return false;
-    return control->carry_offset != NULL;
+    for (int r = 0; r < tuple->region_count && planned && node->op != BTI_OP_scan; r++)
+        planned = planner->plan_region(planner, node, r, NULL, NULL, &control->plans[r]) == BT_OK;
+    return planned && control->carry_offset;
 }
 
 static int32_t add_scratch(bti_planner *planner, const bti_node *node, int64_t bytes) {
@@ -69,13 +121,12 @@ void bti_plan_control(bti_planner *planner, bti_node *node) {
     int count = node->tuple->result_count;
     bti_control control = {0};
     int32_t *inputs = bti_alloc(((size_t)node->input_count + (size_t)count + 1) * sizeof *inputs);
-    bool planned = inputs && bti_vec_reserve(&plan->controls, 1) && fill_control(planner, &control, node);
+    planner->now = node;
+    if (inputs) add_inputs(planner, node, inputs);
+    bool planned = inputs && !planner->failed && bti_vec_reserve(&plan->controls, 1) &&
+                   fill_control(planner, &control, node, inputs);
     if (plan->controls.count < plan->controls.capacity) plan->controls.items[plan->controls.count++] = control;
     if (!planned) planner->failed = true; /* the plan frees what there is of it */
-    planner->now = node;
-    for (int i = 0; i < node->input_count && !planner->failed; i++)
-        inputs[i] = bti_add_dense(planner, node->inputs[i],
-                                  bti_value_on(planner, node->inputs[i], bti_device_of(planner, node)));
     int32_t *outputs = inputs + node->input_count;
     for (int i = 0; i < count && !planner->failed; i++) {
         const bti_type *type = bti_tuple_type(node->tuple, i);

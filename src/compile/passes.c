@@ -66,7 +66,7 @@ static bt_status run_passes(bti_planner *planner, size_t operations) {
 
 /* The plan of a region, which each run of the step that it belongs to binds. */
 static bt_status plan_region(const bti_planner *outer, const bti_node *tuple, int which, const bool *read,
-                             bti_plan *plan) {
+                             const bti_layout *given, bti_plan *plan) {
     const bti_region *region = tuple->tuple->regions[which];
     bti_planning how = *outer->how;
     bti_str title = {0};
@@ -80,6 +80,7 @@ static bt_status plan_region(const bti_planner *outer, const bti_node *tuple, in
                            .how = &how,
                            .region = region,
                            .read = read,
+                           .given = given,
                            .device = bti_device_of(outer, tuple),
                            .title = bti_str_text(&title),
                            .last_callback = -1};

@@ -142,7 +142,10 @@ static void place_region(bti_planner *planner) {
     bool *needed = find_needed(planner);
     if (!outputs || !needed) planner->failed = true;
     note_reads(planner, region->nodes, (size_t)region->node_count, NULL);
-    for (int i = 0; i < region->input_count && !planner->failed; i++) (void)bti_value_of(planner, region->inputs[i]);
+    for (int i = 0; i < region->input_count && !planner->failed; i++) {
+        int32_t value = bti_value_of(planner, region->inputs[i]);
+        if (planner->given && !planner->failed) bti_plan_value(planner, value)->layout = planner->given[i];
+    }
     for (int i = 0; i < region->node_count && !planner->failed; i++) {
         bti_node *node = region->nodes[i];
         if (!needed[region->input_count + i]) continue;

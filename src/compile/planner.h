@@ -20,9 +20,9 @@ typedef struct bti_tuple_use {
 } bti_tuple_use;
 
 struct bti_planner;
-/* Plans region number `which` of a tuple. read: by output, whether it is computed; NULL: all are. */
+/* Plans region number `which` of a tuple. read: by output, whether it is computed; NULL: all are. given: by input, its layout; NULL: all are dense. */
 typedef bt_status bti_region_planner(const struct bti_planner *outer, const bti_node *tuple, int which,
-                                     const bool *read, bti_plan *plan);
+                                     const bool *read, const bti_layout *given, bti_plan *plan);
 
 typedef struct bti_planner {
     bti_plan *plan;
@@ -32,6 +32,7 @@ typedef struct bti_planner {
     size_t wanted_count;
     const bti_region *region; /* instead of order and wanted */
     const bool *read;         /* of the region's outputs; NULL: all */
+    const bti_layout *given;  /* of the region's inputs; NULL: all are dense */
     int device;               /* of all that is in the region: that of the step that runs it */
     int32_t *planned;         /* by node of the order: its value, or the step of a tuple; -1: not yet */
     bti_numbers numbers;      /* the same of other nodes: those of a region, and what is done */

@@ -290,7 +290,8 @@ static void bind_scan_step(const void *context, int64_t t) {
         bind_input(body, i, carried.before);
         bind_output(body, i, carried.after);
     }
-    for (int i = c->carried; i < shared; i++) bind_input(body, i, input_address(b, i) + row * row_bytes(body, i));
+    for (int i = c->carried; i < shared; i++)
+        bind_input(body, i, input_address(b, i) + row * (uint64_t)c->row_move[i - c->carried]);
     for (int o = c->carried; o < results; o++)
         bind_output(body, o, output_address(b, o) + row * row_bytes(body, result_storage(body, o)));
 }

@@ -26,6 +26,8 @@ typedef struct step {
     bti_node **known;   /* of a tuple: by result the node of its step; NULL: it is none */
     int result_count;
     int64_t last_part; /* what is known of it in parts, newest first; -1: nothing */
+    bool is_target;
+    bt_array **onto; /* of a target: what parts are added to; NULL: to zeros */
 } step;
 
 typedef struct kept_part {
@@ -169,6 +171,9 @@ static bool collect(walk *w, bt_array *const *ys, int y_count, int64_t *last, bt
         int is = targets_of(node, targets, count, of);
         for (int t = 0; t < is; t++) of[t]->reached = true;
         if ((through || is) && !add_walk_step(w, node, through ? (size_t)inputs : 0, steps)) return false;
+        if (!is) continue;
+        w->steps.items[w->steps.count - 1].is_target = true;
+        w->steps.items[w->steps.count - 1].onto = of[0]->onto;
     }
     note_cuts(found, targets, count);
     for (int i = 0; i < y_count; i++) last[i] = bti_number_of(steps, bti_node_of(ys[i]));
@@ -241,6 +246,59 @@ static void release_part(kept_part *kept) {
     kept->part = (bti_part){0};
 }
 
+/* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
+static bt_status check_crossing(const bti_node *node, const bti_node *from) {
+    if (bti_may_cross(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
+    return bti_refuse_input(from, node, "and the gradient would cross back");
+}
+
+/* Whether the step's gradient is parts alone, which are at most half of it. */
+static bool is_in_few_parts(const walk *w, const step *s) {
+    double count = 0;
+    if (s->last_part < 0 || s->gradient || s->is_target || s->input_count != 1) return false;
+    for (int i = 0; i < s->node->rank; i++)
+        if (bti_size_is_symbolic(s->node->shape[i])) return false;
+    for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) {
+        const bt_array *g = w->parts.items[p].part.g;
+        if (bti_array_error(g)) return false;
+        count += (double)bti_node_count(bti_node_of(g));
+    }
+    return 2 * count <= (double)bti_node_count(s->node);
+}
+
+/* Parts of a view become parts of its input, oldest first; others stay. */
+static bt_status pass_parts_on(walk *w, step *s) {
+    const input *from = &w->inputs.items[s->first_input];
+    int64_t newest = -1;
+    if (!is_in_few_parts(w, s) || from->step < 0) return BT_OK;
+    BTI_TRY(check_crossing(s->node, from->node));
+    for (int64_t p = s->last_part, before; p >= 0; p = before) { /* turns the list around */
+        before = w->parts.items[p].before;
+        w->parts.items[p].before = newest;
+        newest = p;
+    }
+    s->last_part = -1;
+    bt_status status = BT_OK;
+    for (int64_t p = newest, next; p >= 0; p = next) {
+        bti_part part = w->parts.items[p].part;
+        next = w->parts.items[p].before;
+        bool moved = false;
+        bti_recording_context before = bti_enter_context_of(s->node, true);
+        BT_SCOPE {
+            moved = status == BT_OK && bti_part_of_input(s->node, from->node, &part);
+            if (moved) status = keep_part(w, &w->steps.items[from->step], &part);
+        }
+        bti_leave_context(before);
+        if (moved) {
+            release_part(&w->parts.items[p]);
+            continue;
+        }
+        w->parts.items[p].before = s->last_part;
+        s->last_part = p;
+    }
+    return status;
+}
+
 /* All users of the step's result have told theirs: joins what they know in parts. */
 static bt_status join_parts_of(walk *w, step *s) {
     int count = 0;
@@ -252,18 +310,13 @@ static bt_status join_parts_of(walk *w, step *s) {
     for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) parts[--at] = w->parts.items[p].part;
     bti_recording_context before = bti_enter_context_of(s->node, true);
     BT_SCOPE
-        add_to_gradient_of(s, bti_join_parts(bti_array_on(s->node), parts, count));
+        add_to_gradient_of(s, bti_join_parts(bti_array_on(s->node), s->onto ? *s->onto : NULL, parts, count));
+    if (s->onto) *s->onto = NULL;
     bti_leave_context(before);
     bti_free(parts);
     for (int64_t p = s->last_part; p >= 0; p = w->parts.items[p].before) release_part(&w->parts.items[p]);
     s->last_part = -1;
     return BT_OK;
-}
-
-/* Under transfers=error: a gradient goes back over every copy that its operation's inputs took. */
-static bt_status check_crossing(const bti_node *node, const bti_node *from) {
-    if (bti_may_cross(node) || !bti_transfer_refused(from, node->device)) return BT_OK;
-    return bti_refuse_input(from, node, "and the gradient would cross back");
 }
 
 /* The node as the step's rule is to see it: kept from the forward pass, or computed again. */
@@ -356,6 +409,7 @@ static bt_status run_step_back(walk *w, step *s) {
 static bt_status run_steps_back(walk *w, bti_gradient_target *targets, int count) {
     for (size_t i = w->steps.count; i-- > 0;) {
         step *s = &w->steps.items[i];
+        BTI_TRY(pass_parts_on(w, s));
         BTI_TRY(join_parts_of(w, s));
         bool flows = s->gradient != NULL;
         for (int r = 0; r < s->result_count; r++) flows = flows || s->results[r];
@@ -430,13 +484,16 @@ static bt_status check_poison(bt_array *const *arrays, int count) {
 
 /* For rules of tuples. */
 static bt_status differentiate(bt_array *const *ys, bt_array *const *cotangents, int y_count, bt_array *const *xs,
-                               int x_count, bt_array **grads) {
+                               int x_count, bt_array **onto, bt_array **grads) {
     BTI_TRY(check_poison(ys, y_count));
     BTI_TRY(check_poison(cotangents, y_count));
     BTI_TRY(check_poison(xs, x_count));
     bti_gradient_target *targets = bti_calloc((size_t)x_count + 1, sizeof *targets);
     if (!targets) return bti_no_memory();
-    for (int i = 0; i < x_count; i++) targets[i] = bti_target_of(bti_node_of(xs[i]), false);
+    for (int i = 0; i < x_count; i++) {
+        targets[i] = bti_target_of(bti_node_of(xs[i]), false);
+        if (onto && onto[i]) targets[i].onto = &onto[i];
+    }
     qsort(targets, (size_t)x_count, sizeof *targets, bti_compare_targets);
     bt_status status = bti_walk_back(ys, cotangents, y_count, targets, x_count);
     for (int i = 0; i < x_count; i++) {

@@ -8,6 +8,7 @@
 typedef struct bti_gradient_target {
     uint64_t id, replica; /* a node's address and 0; a variable's number and replica + 1 */
     uint64_t sequence;    /* what it depends on has smaller ones; 0: unknown */
+    bt_array **onto;      /* as of bti_differentiator, of this one; NULL: there is none */
     bt_array *gradient;   /* out: one reference of the caller's (bt_release); NULL: zero */
     bool reached;         /* out */
     bti_node *cut; /* out, where it was not reached: what forgot how it was made and may depend on it; retained */

@@ -10,6 +10,7 @@ static void free_control(bti_control *control) {
     for (int p = 0; p < control->plan_count; p++) bti_plan_free(&control->plans[p]);
     bti_free(control->plans);
     bti_free(control->carry_offset);
+    bti_free(control->row_move);
 }
 
 void bti_plan_free(bti_plan *plan) {

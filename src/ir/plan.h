@@ -109,6 +109,7 @@ typedef struct bti_control {
     int64_t arena_bytes;   /* at the beginning of the scratch memory: temporaries of the plan that runs */
     int64_t test_offset;   /* in the scratch memory: the test of a while */
     int64_t *carry_offset; /* in the scratch memory, by what is carried: its second place; -1: it has none */
+    int64_t *row_move;     /* by what is given by rows: bytes from one row to the next */
 } bti_control;
 
 /* A given storage whose memory the plan does not need after its last reader. A run whose caller gives the memory up may write the output there;

@@ -1,5 +1,7 @@
 #include "ops/body.h"
 
+#include <string.h>
+
 #include "array/place.h"
 #include "array/record.h"
 #include "base/alloc.h"
@@ -141,6 +143,55 @@ bt_status bti_body_record(const bti_body_operation *of, bt_array **results) {
     bti_node_vec_release(&captures);
     return status;
 }
+
+/* --- what no step changes --------------------------------------------------------------------------------------------- */
+
+/* Item i of pointers becomes the last of `count`. */
+static void move_to_end(void *pointers, int i, int count) {
+    char *at = (char *)pointers + (size_t)i * sizeof(void *);
+    size_t behind = (size_t)(count - 1 - i) * sizeof(void *);
+    void *item;
+    memcpy(&item, at, sizeof item);
+    memmove(at, at + sizeof item, behind);
+    memcpy(at + behind, &item, sizeof item);
+}
+
+/* On another device it is copied by the loop. */
+static void find_unchanged(const bti_body *body, bt_array *const *arguments, int device, int least,
+                           bti_unchanged *unchanged) {
+    for (int i = unchanged->carried; i-- > 0 && unchanged->carried - unchanged->count > least;) {
+        unchanged->is[i] = body->made[i] == body->given[i] && bti_node_of(arguments[i])->device == device;
+        unchanged->count += unchanged->is[i];
+    }
+}
+
+bt_status bti_body_set_aside(bti_body *const *bodies, int body_count, bt_array **arguments, int device, int least,
+                             bti_unchanged *unchanged) {
+    bti_body *last = bodies[body_count - 1];
+    unchanged->is = bti_calloc((size_t)unchanged->carried + 1, sizeof *unchanged->is);
+    if (!unchanged->is) return bti_no_memory();
+    find_unchanged(last, arguments, device, least, unchanged);
+    for (int i = unchanged->carried, end = last->input_count; i-- > 0;) {
+        if (!unchanged->is[i]) continue;
+        for (int b = 0; b < body_count; b++) move_to_end(bodies[b]->given, i, end);
+        move_to_end(arguments, i, end--);
+        move_to_end(last->made, i, last->output_count--);
+    }
+    return BT_OK;
+}
+
+bt_status bti_body_put_back(const bti_unchanged *unchanged, bt_array *const *arguments, int argument_count,
+                            bt_array **results, int result_count) {
+    int recorded = result_count - unchanged->count;
+    for (int i = result_count; i-- > 0;) {
+        bool is = i < unchanged->carried && unchanged->is[i];
+        results[i] = is ? bti_array_on(bti_node_of(arguments[--argument_count])) : results[--recorded];
+        BTI_TRY(bti_fail_with(bti_array_error(results[i])));
+    }
+    return BT_OK;
+}
+
+/* --- arguments -------------------------------------------------------------------------------------------------------- */
 
 bt_status bti_body_arguments(bt_array *const *arrays, int count, const char *what, bt_array **made) {
     BTI_TRY(bti_check_list(arrays, count, what));

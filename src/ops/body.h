@@ -42,6 +42,18 @@ typedef struct bti_body_operation {
 } bti_body_operation;
 bt_status bti_body_record(const bti_body_operation *of, bt_array **results);
 
+/* Of what a loop carries: what its body hands back as it got it. It is read by the body like an array from outside, and is its own result. */
+typedef struct bti_unchanged {
+    int carried, count; /* count: of those that are */
+    bool *is;           /* by what is carried */
+} bti_unchanged;
+/* Finds it, and moves it behind all else that the loop gives to its bodies, of which the last one makes the next carry. At least `least` stay carried. */
+bt_status bti_body_set_aside(bti_body *const *bodies, int body_count, bt_array **arguments, int device, int least,
+                             bti_unchanged *unchanged);
+/* results: those recorded, then room; after it all. */
+bt_status bti_body_put_back(const bti_unchanged *unchanged, bt_array *const *arguments, int argument_count,
+                            bt_array **results, int result_count);
+
 /* Arguments of a recorder: there, not poisoned, strong. `what`: "carry". */
 bt_status bti_body_arguments(bt_array *const *arrays, int count, const char *what, bt_array **made);
 /* All are poisoned by the status, which the error record explains; returns it. */

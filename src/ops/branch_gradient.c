@@ -38,7 +38,7 @@ static bt_status differentiate_way(backward_branch *s, const bti_region *region,
         if (s->b->results[r]) ys[y++] = bti_array_on(region->outputs[r]);
     for (int i = 0; i < s->inputs; i++)
         if (s->b->wanted[i + 1]) xs[x++] = bti_array_on(region->inputs[i]);
-    BTI_TRY(s->b->differentiate(ys, s->leaves, y, xs, x, s->made[way]));
+    BTI_TRY(s->b->differentiate(ys, s->leaves, y, xs, x, NULL, s->made[way]));
     for (int i = 0; i < x; i++) {
         if (!s->made[way][i]) s->made[way][i] = bt_zeros_like(xs[i]);
         BTI_TRY(bti_fail_with(bti_array_error(s->made[way][i])));
@@ -179,7 +179,7 @@ static bt_status gradient_of_bounded(bti_backward *b, bounded *s, bt_array **roo
     }
     for (int i = 0; i < b->count; i++)
         if (b->wanted[i]) xs[x_count++] = s->x[i];
-    BTI_TRY(b->differentiate(ys, gs, y_count, xs, x_count, made));
+    BTI_TRY(b->differentiate(ys, gs, y_count, xs, x_count, NULL, made));
     for (int i = 0, w = 0; i < b->count; i++)
         if (b->wanted[i]) b->gx[i] = made[w++];
     return BT_OK;

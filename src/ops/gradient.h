@@ -17,9 +17,10 @@ typedef struct bti_part {
 } bti_part;
 
 /* The gradients of several arrays, given those that flow into them; NULL: zero. ys and xs may be nodes of a region. grads[] are arrays of the innermost
- * scope, NULL where they are zero. */
+ * scope, NULL where they are zero. onto (or NULL), by x: an array that gradients of parts of x may be added to, one by one, instead of to zeros; NULL after the call
+ * if they were: then it is in the gradient. */
 typedef bt_status bti_differentiator(bt_array *const *ys, bt_array *const *cotangents, int y_count, bt_array *const *xs,
-                                     int x_count, bt_array **grads);
+                                     int x_count, bt_array **onto, bt_array **grads);
 
 /* One operation, y = op(x[0], x[1], ...), of whose result the gradient is known. All arrays live for the call; what the rule
  * makes belongs to the innermost scope. */
@@ -50,10 +51,12 @@ static inline void bti_poison_gradients_of(bti_backward *b) {
         if (b->wanted[i]) b->gx[i] = bti_poison(bti_error_last());
 }
 
-/* The sum of gradients of parts of x, which have its dtype: an array of its shape. Changes `parts`. */
-bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count);
-/* sum + gradient, where a gradient of rows taken by index is added row by row: not as much as an array of zeros with them. */
-bt_array *bti_add_gradient(bt_array *sum, bt_array *gradient);
+/* The sum of gradients of parts of x, which have its dtype, and of `onto` (NULL: of nothing): an array of x's shape. Few parts are added to `onto` one by
+ * one, each where it is. Changes `parts`. */
+bt_array *bti_join_parts(bt_array *x, bt_array *onto, bti_part *parts, int count);
+
+/* Makes a gradient of a part of y, which is a movement of x, that of a part of x; false: the part is none of x, and is unchanged. */
+bool bti_part_of_input(const struct bti_node *y, const struct bti_node *x, bti_part *part);
 
 #define BTI_OP(name, class, arity, attr, dtype_rule, shape_rule, gradient, ...) \
     bti_gradient_rule bti_gradient_##gradient;

@@ -93,15 +93,14 @@ static bt_status check_outputs(scan *s) {
     return BT_OK;
 }
 
-static bt_status record_scan(scan *s, bt_array **results) {
-    int count = s->carry_count + s->y_count;
+static bt_status record_scan(scan *s, int carried, bt_array **results) {
+    int count = carried + s->y_count;
     bti_type *types = bti_alloc(((size_t)count + 1) * sizeof *types);
-    bti_attr attr = {
-        .scan = {.length = s->length, .reverse = s->reverse, .carried = s->carry_count, .by_row = s->x_count}};
+    bti_attr attr = {.scan = {.length = s->length, .reverse = s->reverse, .carried = carried, .by_row = s->x_count}};
     if (!types) return bti_no_memory();
     for (int i = 0; i < count; i++)
-        types[i] = i < s->carry_count ? bti_type_of(bti_node_of(s->arguments[i]))
-                                      : bti_type_of_rows(s->body.made[i], s->length);
+        types[i] =
+            i < carried ? bti_type_of(bti_node_of(s->arguments[i])) : bti_type_of_rows(s->body.made[i], s->length);
     bti_body_operation of = {.op = BTI_OP_scan,
                              .bodies = (bti_body *[]){&s->body},
                              .body_count = 1,
@@ -117,9 +116,16 @@ static bt_status record_scan(scan *s, bt_array **results) {
 
 static bt_status finish_scan(scan *s, bt_array **results) {
     BTI_PUBLIC(s->name);
+    int count = s->carry_count + s->y_count;
+    bti_unchanged unchanged = {.carried = s->carry_count};
     bt_status status = check_outputs(s);
-    if (status == BT_OK) status = record_scan(s, results);
-    for (int i = 0; i < s->carry_count + s->y_count && status == BT_OK; i++) bti_public_keep(&bti_public_, results[i]);
+    if (status == BT_OK)
+        status = bti_body_set_aside((bti_body *[]){&s->body}, 1, s->arguments, s->device, 0, &unchanged);
+    if (status == BT_OK && count > unchanged.count) status = record_scan(s, s->carry_count - unchanged.count, results);
+    if (status == BT_OK)
+        status = bti_body_put_back(&unchanged, s->arguments, s->carry_count + s->x_count, results, count);
+    for (int i = 0; i < count && status == BT_OK; i++) bti_public_keep(&bti_public_, results[i]);
+    bti_free(unchanged.is);
     return status;
 }
 
@@ -222,11 +228,11 @@ static bt_status check_while(loop *w) {
     return BT_OK;
 }
 
-static bt_status record_while(loop *w, bt_array **results) {
-    bti_type *types = bti_alloc((size_t)w->count * sizeof *types);
-    bti_attr attr = {.loop = {.most = w->most_steps, .carried = w->count}};
+static bt_status record_while(loop *w, int carried, bt_array **results) {
+    bti_type *types = bti_alloc((size_t)carried * sizeof *types);
+    bti_attr attr = {.loop = {.most = w->most_steps, .carried = carried}};
     if (!types) return bti_no_memory();
-    for (int i = 0; i < w->count; i++) types[i] = bti_type_of(bti_node_of(w->arguments[i]));
+    for (int i = 0; i < carried; i++) types[i] = bti_type_of(bti_node_of(w->arguments[i]));
     bti_body_operation of = {.op = BTI_OP_while,
                              .bodies = (bti_body *[]){&w->test, &w->body},
                              .body_count = 2,
@@ -234,7 +240,7 @@ static bt_status record_while(loop *w, bt_array **results) {
                              .argument_count = w->count,
                              .attr = &attr,
                              .types = types,
-                             .result_count = w->count};
+                             .result_count = carried};
     bt_status status = bti_body_record(&of, results);
     bti_free(types);
     return status;
@@ -242,9 +248,14 @@ static bt_status record_while(loop *w, bt_array **results) {
 
 static bt_status finish_while(loop *w, bt_array **results) {
     BTI_PUBLIC("bt_while");
+    bti_unchanged unchanged = {.carried = w->count};
     bt_status status = check_while(w);
-    if (status == BT_OK) status = record_while(w, results);
+    if (status == BT_OK)
+        status = bti_body_set_aside((bti_body *[]){&w->test, &w->body}, 2, w->arguments, w->device, 1, &unchanged);
+    if (status == BT_OK) status = record_while(w, w->count - unchanged.count, results);
+    if (status == BT_OK) status = bti_body_put_back(&unchanged, w->arguments, w->count, results, w->count);
     for (int i = 0; i < w->count && status == BT_OK; i++) bti_public_keep(&bti_public_, results[i]);
+    bti_free(unchanged.is);
     return status;
 }
 

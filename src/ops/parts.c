@@ -20,8 +20,8 @@ void bti_gradient_take(bti_backward *b) {
 
 /* --- rows ----------------------------------------------------------------------------------------------------------- */
 
-/* Those taken along one axis, in one scatter. The parts that it adds have no g after it. */
-static bt_array *scatter_rows(bt_array *x, bti_part *parts, int count, bt_array **room) {
+/* Those taken along one axis are added to the sum (NULL: to zeros) in one scatter. The parts that it adds have no g after it. */
+static bt_array *scatter_rows(bt_array *x, bt_array *sum, bti_part *parts, int count, bt_array **room) {
     int axis = parts[0].axis, found = 0;
     for (int i = 0; i < count; i++) {
         if (!parts[i].indices || parts[i].axis != axis || !parts[i].g) continue;
@@ -30,19 +30,7 @@ static bt_array *scatter_rows(bt_array *x, bti_part *parts, int count, bt_array 
         parts[i].g = NULL;
     }
     bt_array *indices = bt_concat(room, found, 0), *rows = bt_concat(room + count, found, axis);
-    return bt_scatter_add(bt_zeros_like(x), indices, rows, axis);
-}
-
-static bool is_zero(const bti_node *node) {
-    while (node->op == BTI_OP_expand || node->op == BTI_OP_reshape || node->op == BTI_OP_cast) node = node->inputs[0];
-    return node->op == BTI_OP_const && node->attr->constant.bits == 0;
-}
-
-bt_array *bti_add_gradient(bt_array *sum, bt_array *gradient) {
-    if (bti_array_error(gradient)) return gradient;
-    const bti_node *rows = bti_node_of(gradient);
-    if (rows->op != BTI_OP_scatter_add || !is_zero(rows->inputs[0])) return bt_add(sum, gradient);
-    return bt_scatter_add(sum, bti_array_on(rows->inputs[1]), bti_array_on(rows->inputs[2]), rows->attr->axis.axis);
+    return bt_scatter_add(sum ? sum : bt_zeros_like(x), indices, rows, axis);
 }
 
 /* --- slices --------------------------------------------------------------------------------------------------------- */
@@ -221,12 +209,12 @@ static bt_array *array_of_grid(bt_array *x, bt_shape whole, const int64_t *step)
     return x;
 }
 
-/* Whether it is at most half of the array. */
-static bool is_small(const box *b, const bt_shape *whole) {
+/* How much of the array it is. */
+static double share_of(const box *b, const bt_shape *whole) {
     double share = 1;
     for (int i = 0; i < whole->rank; i++)
         if (b->low[i] || b->high[i]) share *= (double)bt_shape_of(b->g).size[i] / (double)whole->size[i];
-    return share <= 0.5;
+    return share;
 }
 
 /* x with the box added from `axis` on: no more of x is made than the box's part along the first axis. */
@@ -241,7 +229,7 @@ static bt_array *add_box(bt_array *x, const box *b, int axis) {
 static bt_array *add_boxes(const box *boxes, int count, const bt_shape *whole) {
     bt_array *sum = NULL;
     for (int i = 0; i < count; i++) {
-        if (sum && is_small(&boxes[i], whole)) {
+        if (sum && share_of(&boxes[i], whole) <= 0.5) {
             sum = add_box(sum, &boxes[i], 0);
             continue;
         }
@@ -251,11 +239,19 @@ static bt_array *add_boxes(const box *boxes, int count, const bt_shape *whole) {
     return sum;
 }
 
+/* Whether boxes are added to a sum that there is one by one: they are ranges of all axes, and together at most half of the array. */
+static bool are_few(const box *boxes, int count, const bt_shape *whole) {
+    double share = 0;
+    for (int i = 0; i < whole->rank; i++)
+        if (boxes[0].step[i] > 1) return false;
+    for (int i = 0; i < count; i++) share += share_of(&boxes[i], whole);
+    return share <= 0.5;
+}
+
 /* Boxes of equal steps, as an array of the whole shape. */
 static bt_array *join_boxes(box *boxes, int count, bt_shape whole, bt_array **row) {
     const int64_t *step = boxes[0].step;
     bt_shape grid = grid_of(whole, step);
-    if (count > 1) count = add_equal(boxes, count, 0);
     for (int i = whole.rank, axis = grid.rank; i-- > 0 && count > 1;) {
         axis -= 1 + (step[i] > 1);
         if (step[i] > 1)
@@ -281,26 +277,34 @@ static int gather_steps(box *boxes, int count) {
 
 /* --- parts ---------------------------------------------------------------------------------------------------------- */
 
-bt_array *bti_join_parts(bt_array *x, bti_part *parts, int count) {
+/* sum (NULL: nothing) with boxes of equal steps. */
+static bt_array *add_joined(bt_array *sum, box *boxes, int count, bt_shape whole, bt_array **row) {
+    if (count > 1) count = add_equal(boxes, count, 0);
+    bool few = sum && are_few(boxes, count, &whole);
+    for (int i = 0; i < count && few; i++) sum = add_box(sum, &boxes[i], 0);
+    if (few) return sum;
+    bt_array *joined = join_boxes(boxes, count, whole, row);
+    return sum ? bt_add(sum, joined) : joined;
+}
+
+bt_array *bti_join_parts(bt_array *x, bt_array *onto, bti_part *parts, int count) {
     bt_shape whole = bt_shape_of(x);
     box *boxes = bti_calloc((size_t)count, sizeof *boxes);
-    bt_array **room = bti_calloc(2 * (size_t)count + 1, sizeof(bt_array *)), *sum = NULL;
+    bt_array **room = bti_calloc(2 * (size_t)count + 1, sizeof(bt_array *)), *sum = onto;
     int slices = 0;
     for (int i = 0; i < count && boxes && room; i++) {
         if (!parts[i].g) continue; /* added by an earlier one */
-        if (!parts[i].indices) {
-            boxes[slices] = box_of_slice(&parts[i], whole, slices);
-            slices++;
+        if (parts[i].indices) {
+            sum = scatter_rows(x, sum, &parts[i], count - i, room);
             continue;
         }
-        bt_array *rows = scatter_rows(x, &parts[i], count - i, room);
-        sum = sum ? bt_add(sum, rows) : rows;
+        boxes[slices] = box_of_slice(&parts[i], whole, slices);
+        slices++;
     }
     if (!boxes || !room) sum = bti_poison(bti_no_memory_new());
     for (int first = 0, found; boxes && room && first < slices; first += found) {
         found = gather_steps(boxes + first, slices - first);
-        bt_array *joined = join_boxes(boxes + first, found, whole, room);
-        sum = sum ? bt_add(sum, joined) : joined;
+        sum = add_joined(sum, boxes + first, found, whole, room);
     }
     bti_free(boxes);
     bti_free(room);

@@ -46,12 +46,14 @@ typedef struct backward_scan {
     bti_place place;
     int device;
     bt_array **grads; /* by input of the region: of one step; NULL: zero */
+    bt_array **sums;  /* by input: the sum over the steps before, where it is in grads[]; NULL: it is not */
     bound_list carry, rows, whole;
     bti_node_vec carry_made, rows_made; /* what a step makes: the next carry, rows */
     bti_node_vec stored;                /* values of forward steps */
     bti_scan_pairs pairs;
     BTI_VEC(product) products;
     int *carry_of, *row_of; /* by input: where its gradient is among the results; -1: nowhere */
+    bt_array **unchanged;   /* by input: its gradient, where no step changes what flows in; NULL: it is made */
 } backward_scan;
 
 static bt_status bind(bound_list *list, bti_node *inside, bt_array *outside) {
@@ -91,20 +93,24 @@ static bt_status take_cotangents(backward_scan *s, bt_array **ys, bt_array **gs,
 
 static bt_status differentiate_step(backward_scan *s) {
     int inputs = s->region->input_count, outputs = s->region->output_count, y_count = 0, x_count = 0;
-    bt_array **ys = bti_alloc(2 * (size_t)(outputs + inputs + 1) * sizeof *ys);
+    bt_array **ys = bti_calloc(2 * (size_t)outputs + 3 * (size_t)inputs + 1, sizeof *ys);
     int *which = bti_alloc((size_t)(inputs + 1) * sizeof *which);
     bt_status status = ys && which ? BT_OK : bti_no_memory();
     if (status == BT_OK) {
-        bt_array **gs = ys + outputs, **xs = gs + outputs, **made = xs + inputs;
+        bt_array **gs = ys + outputs, **xs = gs + outputs, **made = xs + inputs, **onto = made + inputs;
         status = take_cotangents(s, ys, gs, &y_count);
         for (int i = 0; i < inputs; i++) {
             if (!bti_node_is_float(s->region->inputs[i]) || (i >= s->carried && !s->b->wanted[i])) continue;
+            if (i >= s->carried + s->by_row)
+                onto[x_count] = s->sums[i] = bti_array_new(new_leaf(s, s->region->inputs[i]));
+            if (s->sums[i] && status == BT_OK) status = bti_fail_with(bti_array_error(s->sums[i]));
             xs[x_count] = bti_array_on(s->region->inputs[i]);
             which[x_count++] = i;
         }
-        if (status == BT_OK) status = s->b->differentiate(ys, gs, y_count, xs, x_count, made);
+        if (status == BT_OK) status = s->b->differentiate(ys, gs, y_count, xs, x_count, onto, made);
         for (int k = 0; k < x_count && status == BT_OK; k++) {
             s->grads[which[k]] = made[k];
+            if (onto[k]) s->sums[which[k]] = NULL;
             if (made[k]) status = bti_fail_with(bti_array_error(made[k]));
         }
     }
@@ -241,15 +247,40 @@ static bt_status take_products(backward_scan *s, int input, bti_node *node, bt_a
     return bti_fail_with(bti_array_error(*rest));
 }
 
-/* Carries `array` (NULL: nothing is added) on top of what the steps before made. */
+/* Carries `array` on top of what the steps before made. */
 static bt_status carry_sum(backward_scan *s, int input, bt_array *array) {
-    bt_array *before = bti_array_new(new_leaf(s, s->region->inputs[input]));
+    bool has_sum = s->sums[input];
+    bt_array *before = has_sum ? s->sums[input] : bti_array_new(new_leaf(s, s->region->inputs[input]));
     BTI_TRY(bti_fail_with(bti_array_error(before)));
-    bt_array *sum = bti_add_gradient(before, array);
+    bt_array *sum = has_sum ? array : bt_add(before, array);
     BTI_TRY(bti_fail_with(bti_array_error(sum)));
     s->carry_of[input] = (int)s->carry.count;
     BTI_TRY(bind(&s->carry, bti_node_of(before), bt_zeros_like(s->b->x[input])));
     return keep(&s->carry_made, bti_node_of(sum));
+}
+
+/* A gradient that steps hand on as it flowed in is no carry: it is given whole, and is the result. */
+static bt_status set_unchanged_aside(backward_scan *s) {
+    int carried = 0;
+    if (!bti_vec_reserve(&s->whole, s->carry.count)) return bti_no_memory();
+    for (int i = 0; i < s->carried; i++) {
+        int was = s->carry_of[i];
+        if (was < 0) continue;
+        bound in = s->carry.items[was];
+        bti_node *out = s->carry_made.items[was];
+        bool unchanged = in.inside == out;
+        s->carry_of[i] = unchanged ? -1 : carried;
+        if (unchanged) {
+            s->unchanged[i] = in.outside;
+            s->whole.items[s->whole.count++] = in;
+            bti_node_release(out);
+            continue;
+        }
+        s->carry.items[carried] = in;
+        s->carry_made.items[carried++] = out;
+    }
+    s->carry.count = s->carry_made.count = (size_t)carried;
+    return BT_OK;
 }
 
 static bt_status make_carry(backward_scan *s) {
@@ -260,7 +291,7 @@ static bt_status make_carry(backward_scan *s) {
         s->carry_of[i] = (int)s->carry_made.count;
         BTI_TRY(keep(&s->carry_made, bti_node_of(gradient)));
     }
-    return BT_OK;
+    return set_unchanged_aside(s);
 }
 
 static bt_status make_outputs(backward_scan *s) {
@@ -354,6 +385,7 @@ static bt_array *sum_of_products(const product *p, bt_array *left, bt_array *rig
 static void hand_out(backward_scan *s, const recorded *r, bt_array *const *stored) {
     for (int i = 0; i < s->region->input_count; i++) {
         if (!s->b->wanted[i]) continue;
+        if (s->unchanged[i]) s->b->gx[i] = s->unchanged[i];
         if (s->carry_of[i] >= 0) s->b->gx[i] = r->results[s->carry_of[i]];
         if (s->row_of[i] >= 0) s->b->gx[i] = r->results[(int)s->carry.count + s->row_of[i]];
     }
@@ -378,7 +410,7 @@ static bt_status record_backward(backward_scan *s) {
     bt_status status = room ? bti_scan_store(s->b, &s->stored, &s->pairs, stored) : bti_no_memory();
     for (size_t k = 0; k < s->stored.count && status == BT_OK; k++)
         status = bind(&s->rows, s->stored.items[k], stored[k]);
-    if (status == BT_OK) status = cut_and_record(s, &r);
+    if (status == BT_OK && outputs) status = cut_and_record(s, &r);
     if (status == BT_OK) hand_out(s, &r, stored);
     bti_region_release(r.region);
     bti_node_vec_release(&r.captures);
@@ -402,7 +434,9 @@ static bt_status begin_backward(backward_scan *s) {
     s->grads = bti_calloc((size_t)s->region->input_count + 1, sizeof *s->grads);
     s->carry_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->carry_of);
     s->row_of = bti_alloc(((size_t)s->region->input_count + 1) * sizeof *s->row_of);
-    if (!s->grads || !s->carry_of || !s->row_of) return bti_no_memory();
+    s->unchanged = bti_calloc((size_t)s->region->input_count + 1, sizeof *s->unchanged);
+    s->sums = bti_calloc((size_t)s->region->input_count + 1, sizeof *s->sums);
+    if (!s->grads || !s->sums || !s->carry_of || !s->row_of || !s->unchanged) return bti_no_memory();
     for (int i = 0; i < s->region->input_count; i++) s->carry_of[i] = s->row_of[i] = -1;
     return BT_OK;
 }
@@ -431,6 +465,8 @@ void bti_gradient_scan(bti_backward *b) {
     bti_vec_free(&s.pairs);
     bti_vec_free(&s.products);
     bti_free(s.grads);
+    bti_free(s.sums);
     bti_free(s.carry_of);
     bti_free(s.row_of);
+    bti_free(s.unchanged);
 }
