@@ -219,6 +219,7 @@ static double share_of(const box *b, const bt_shape *whole) {
 
 /* x with the box added from `axis` on: no more of x is made than the box's part along the first axis. */
 static bt_array *add_box(bt_array *x, const box *b, int axis) {
+    if (bti_array_error(x) || bti_array_error(b->g)) return bti_array_error(x) ? x : b->g;
     while (axis < bt_rank(x) && !b->low[axis] && !b->high[axis]) axis++;
     if (axis == bt_rank(x)) return bt_add(x, b->g);
     bt_array *part = bti_part_of_axis(x, axis, b->low[axis], bt_shape_of(b->g).size[axis]);
@@ -288,6 +289,7 @@ static bt_array *add_joined(bt_array *sum, box *boxes, int count, bt_shape whole
 }
 
 bt_array *bti_join_parts(bt_array *x, bt_array *onto, bti_part *parts, int count) {
+    if (bti_array_error(x)) return x;
     bt_shape whole = bt_shape_of(x);
     box *boxes = bti_calloc((size_t)count, sizeof *boxes);
     bt_array **room = bti_calloc(2 * (size_t)count + 1, sizeof(bt_array *)), *sum = onto;

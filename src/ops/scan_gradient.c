@@ -352,6 +352,7 @@ static bt_status cut_and_record(backward_scan *s, recorded *r) {
     for (size_t i = 0; i < r->captures.count; i++) {
         r->given[given + (int)i] = r->captures.items[i];
         r->inputs[given + (int)i] = bti_array_on(r->captures.items[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(r->inputs[given + (int)i])));
     }
     cutting.given = r->given;
     cutting.given_count = (int)all;

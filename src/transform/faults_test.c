@@ -91,6 +91,27 @@ static bt_status control(void) {
     return expect_sum(out[2], 2706);
 }
 
+/* A table that is carried and not changed, of which each step reads parts, also of views; rows that are one number. */
+static void read_parts(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)y, (void)data;
+    bt_array *row = bt_slice_axis(carry[1], 0, 1, 2, 1), *column = bt_slice_axis(bt_transpose(carry[1]), 1, 3, 4, 1);
+    bt_array *read = bt_add(bt_sum(row, BT_ALL, false), bt_sum(column, BT_ALL, false));
+    carry[0] = bt_add(carry[0], bt_mul(x[0], read));
+}
+static bt_status parts(void) {
+    bt_array *table = bt_input(BT_F32, 4, 2), *carry[2] = {bt_f32(0), table}, *g, *out[2];
+    bt_array *xs = bt_broadcast_to(bt_reshape(bt_sum(table, BT_ALL, false), 1), 3);
+    BTI_TRY(bt_scan(read_parts, NULL, BT_ALL_ROWS, carry, 2, &xs, 1, NULL, 0));
+    bt_array *loss = bt_add(carry[0], bt_sum(carry[1], BT_ALL, false));
+    BTI_TRY(bt_grad(loss, &table, 1, &g));
+    bt_function *f = bt_function_new(&table, 1, LIST(loss, g), 2, NULL, 0);
+    BTI_TRY(bt_function_status(f));
+    bt_array *in = bt_ones(BT_F32, 4, 2);
+    BTI_TRY(bt_call(f, &in, 1, out, 2));
+    BTI_TRY(expect_sum(out[0], 104));
+    return expect_sum(out[1], 200);
+}
+
 static void check(bt_status (*work)(void), uint64_t n, bool and_after) {
     uint64_t arrays = bt_live_arrays();
     bti_alloc_fail_at(n, and_after);
@@ -128,8 +149,13 @@ static void control_survives(void **state) {
     each_allocation_fails(control);
 }
 
+static void parts_survive(void **state) {
+    (void)state;
+    each_allocation_fails(parts);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(batches_survive), cmocka_unit_test(derivatives_survive),
-                                       cmocka_unit_test(control_survives)};
+                                       cmocka_unit_test(control_survives), cmocka_unit_test(parts_survive)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
