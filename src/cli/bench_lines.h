@@ -4,7 +4,7 @@
 
 #include "cli/bench_row.h"
 
-enum { BENCH_LINE_ROWS = 14 };
+enum { BENCH_LINE_ROWS = 16 };
 extern const bench_row bench_line_rows[BENCH_LINE_ROWS];
 
 #endif
