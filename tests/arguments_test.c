@@ -270,6 +270,54 @@ static void windows(void **state) {
     }
 }
 
+/* Each member of the options in turn. */
+static void windows_by_options(void **state) {
+    fresh("memory_limit=64M");
+    static const int64_t few[] = {INT64_MIN, -1, 0, 1, 3, 1LL << 32, 1LL << 49, INT64_MAX - 4, INT64_MAX};
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 1, 2, 5), *w = bt_ones(BT_F32, 2, 2, 3);
+        FOR_EACH(int64_t, a, few) FOR_EACH(int64_t, b, few) BT_SCOPE {
+            bt_conv_options conv[] = {
+                *BT_CONV(.stride = {a}, .dilation = {b}), *BT_CONV(.pad_low = {a}, .pad_high = {b}),
+                *BT_CONV(.stride = {a}, .pad_low = {b}),  *BT_CONV(.dilation = {a}, .pad_high = {b}),
+                *BT_CONV(.groups = a, .stride = {b}),     *BT_CONV(.stride = {b}, .output_pad = {a})};
+            for (int i = 0; i < COUNT(conv); i++) {
+                (void)TRY(bt_conv(x, w, &conv[i]));
+                (void)TRY(bt_conv_transposed(x, w, &conv[i]));
+            }
+            bt_pool_options pool[] = {*BT_POOL(.window = {a}, .stride = {b}), *BT_POOL(.window = {a}, .pad_low = {b}),
+                                      *BT_POOL(.window = {3}, .pad_low = {a}, .pad_high = {b}),
+                                      *BT_POOL(.window = {2}, .dilation = {a}, .stride = {b}),
+                                      *BT_POOL(.window = {a}, .dilation = {b}, .exclude_pads = true)};
+            for (int i = 0; i < COUNT(pool); i++) {
+                (void)TRY(bt_max_pool(x, &pool[i]));
+                (void)TRY(bt_avg_pool(x, &pool[i]));
+            }
+            (void)TRY(bt_adaptive_avg_pool(x, BT_SHAPE(a)));
+        }
+    }
+}
+
+static void places_of_arrays(void **state) {
+    fresh("memory_limit=64M");
+    static const int64_t few[] = {INT64_MIN, INT64_MIN + 1, -6, -1, 0, 1, 5, 1LL << 32, INT64_MAX};
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 4, 5), *none = bt_ones(BT_F32, 0, 5);
+        FOR_EACH(int64_t, a, few) FOR_EACH(int64_t, b, few) BT_SCOPE {
+            char text[120];
+            snprintf(text, sizeof text, "%lld:%lld, ::%lld", (long long)a, (long long)b, (long long)a);
+            (void)TRY(bt_at(x, text));
+            (void)TRY(bt_at(none, text));
+            (void)TRY(bt_set_at(x, text, bt_num(2)));
+            (void)TRY(bt_index(x, (int)a, b));
+            (void)TRY(bt_roll(x, a, (int)b));
+            (void)TRY(bt_tril(x, a)), (void)TRY(bt_triu(x, a)), (void)TRY(bt_diagonal(x, a)),
+                (void)TRY(bt_diag(none, a));
+            (void)TRY(bt_diff(none, (int)a));
+        }
+    }
+}
+
 /* --- enums ---------------------------------------------------------------------------------------------------------------- */
 
 static void dtypes(void **state) {
@@ -680,6 +728,8 @@ int main(void) {
         cmocka_unit_test(products_of_sizes),
         cmocka_unit_test(slices),
         cmocka_unit_test(windows),
+        cmocka_unit_test(windows_by_options),
+        cmocka_unit_test(places_of_arrays),
         cmocka_unit_test(dtypes),
         cmocka_unit_test(other_enums),
         cmocka_unit_test(lists),

@@ -143,6 +143,9 @@ static const char *why_not_together(const call *c, bool transposed) {
     return NULL;
 }
 
+/* Places and distances are less than this, so that none of them overflows as bytes. */
+#define FARTHEST (INT64_C(1) << 48)
+
 static const char *why_no_window(const call *c, int i) {
     int64_t span, pads;
     if (c->attr.window.stride[i] < 1) return "strides must be 1 or more";
@@ -150,9 +153,9 @@ static const char *why_no_window(const call *c, int i) {
     if (c->attr.window.before[i] < 0 || c->after[i] < 0) return "pads must be 0 or more";
     if (bti_shape(c->w)[2 + i] < 1) return "the kernel must have 1 or more elements along each axis";
     if (__builtin_add_overflow(c->attr.window.before[i], c->after[i], &pads) ||
-        __builtin_add_overflow(pads, bti_shape(c->given)[2 + i], &pads))
+        __builtin_add_overflow(pads, bti_shape(c->given)[2 + i], &pads) || pads > FARTHEST)
         return "pads are too great";
-    if (__builtin_mul_overflow(bti_shape(c->w)[2 + i] - 1, c->attr.window.dilation[i], &span))
+    if (__builtin_mul_overflow(bti_shape(c->w)[2 + i] - 1, c->attr.window.dilation[i], &span) || span > FARTHEST)
         return "dilations are too great";
     return NULL;
 }
@@ -169,10 +172,16 @@ static bool places_of_y(const call *c, int i, int64_t *places) {
 static bool places_of_x(const call *c, int i, int64_t more, int64_t *places) {
     int64_t span = (bti_shape(c->w)[2 + i] - 1) * c->attr.window.dilation[i], last;
     if (__builtin_mul_overflow(bti_shape(c->given)[2 + i] - 1, c->attr.window.stride[i], &last) ||
-        __builtin_add_overflow(last, span, &last) || __builtin_add_overflow(last, 1 + more, &last))
+        __builtin_add_overflow(last, span, &last) || __builtin_add_overflow(last, 1 + more, &last) || last > FARTHEST)
         return false;
     *places = last - c->attr.window.before[i] - c->after[i];
     return bti_shape(c->given)[2 + i] > 0 && *places >= 0;
+}
+
+/* A stride to no second place, and a dilation of one element, say nothing: they are 1. */
+static void settle_axis(call *c, int i, int64_t places_of_y) {
+    if (places_of_y <= 1) c->attr.window.stride[i] = 1;
+    if (bti_shape(c->w)[2 + i] == 1) c->attr.window.dilation[i] = 1;
 }
 
 /* Of one dtype; small floats are summed in float32. */
@@ -192,6 +201,7 @@ static bt_array *convolve(call *c) {
         if (!why && !places_of_y(c, i, &shape[2 + i])) why = "the kernel must be no larger than the padded x";
     }
     if (why) return refuse_call(c, why);
+    for (int i = 0; i < c->axes; i++) settle_axis(c, i, shape[2 + i]);
     bt_dtype dtype = meet(c);
     bt_array *y =
         record(BTI_CONV_Y, (bt_array *[]){[BTI_CONV_X] = c->given, [BTI_CONV_W] = c->w, NULL}, &c->attr, shape);
@@ -207,9 +217,10 @@ static bt_array *spread(call *c, const int64_t *more) {
         why = why_no_window(c, i);
         if (!why && (more[i] < 0 || (more[i] >= c->attr.window.stride[i] && more[i] >= c->attr.window.dilation[i])))
             why = "output_pad must be 0 or more, and less than the stride or the dilation";
-        if (!why && !places_of_x(c, i, more[i], &shape[2 + i])) why = "nothing is left between the pads";
+        if (!why && !places_of_x(c, i, more[i], &shape[2 + i])) why = "nothing is left between the pads, or too much";
     }
     if (why) return refuse_call(c, why);
+    for (int i = 0; i < c->axes; i++) settle_axis(c, i, bti_shape(c->given)[2 + i]);
     bt_dtype dtype = meet(c);
     bt_array *x = record(BTI_CONV_X, (bt_array *[]){[BTI_CONV_Y] = c->given, [BTI_CONV_W] = c->w}, &c->attr, shape);
     return bti_array_error(x) ? x : bti_narrow(x, dtype);

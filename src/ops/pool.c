@@ -5,7 +5,8 @@
 #include "base/sized.h"
 #include "ops/primitive.h"
 
-enum { AXES = 3 }; /* of places, at most, behind images and channels */
+enum { AXES = 3 };                  /* of places, at most, behind images and channels */
+#define FARTHEST (INT64_C(1) << 48) /* windows are less long, so that no distance overflows */
 
 typedef struct pool {
     int axes;
@@ -36,7 +37,8 @@ static bool axis_fits(const bt_array *x, const pool *p, int i, bt_array **poison
         why = "the window, the stride and the dilation must be 1 or more";
     else if (p->low[i] < 0 || p->high[i] < 0 || p->low[i] >= p->window[i] || p->high[i] >= p->window[i])
         why = "pads must be 0 or more, and less than the window";
-    else if (__builtin_add_overflow(size, p->low[i] + p->high[i], &padded) || !span_of(p, i, &span) || span > padded)
+    else if (p->window[i] > FARTHEST || __builtin_add_overflow(size, p->low[i] + p->high[i], &padded) ||
+             !span_of(p, i, &span) || span > padded)
         why = "the window must be no larger than the axis with its pads";
     if (why) *poison = refuse_axis(x, 2 + i, p, why);
     return !why;
@@ -53,12 +55,16 @@ static bool pool_fits(const bt_array *x, const pool *p, bt_array **poison) {
     return true;
 }
 
-/* Windows along one axis. */
+/* Windows along one axis, which has its pads. Elements of the window that meet nothing but pads add nothing. */
 static bt_array *pool_axis(bti_op op, bt_array *x, const pool *p, int i) {
-    int64_t span = (p->window[i] - 1) * p->dilation[i] + 1, count = (bti_shape(x)[2 + i] - span) / p->stride[i] + 1;
+    int64_t by = p->dilation[i], span = (p->window[i] - 1) * by + 1, padded = bti_shape(x)[2 + i];
+    int64_t count = (padded - span) / p->stride[i] + 1, reach = (count - 1) * p->stride[i];
+    int64_t first = p->low[i] > reach ? (p->low[i] - reach + by - 1) / by : 0,
+            end = (padded - p->high[i] - 1) / by + 1 < p->window[i] ? (padded - p->high[i] - 1) / by + 1 : p->window[i];
+    if (first >= end) first = 0, end = 1;
     bt_array *result = NULL;
-    for (int64_t k = 0; k < p->window[i]; k++) {
-        bt_array *part = bti_slice_part(x, 2 + i, k * p->dilation[i], p->stride[i], count);
+    for (int64_t k = first; k < end; k++) {
+        bt_array *part = bti_slice_part(x, 2 + i, k * by, p->stride[i], count);
         if (bti_array_error(part)) return part;
         result = result ? bti_binary(op, result, part) : part;
     }
