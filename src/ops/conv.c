@@ -143,9 +143,6 @@ static const char *why_not_together(const call *c, bool transposed) {
     return NULL;
 }
 
-/* Places and distances are less than this, so that none of them overflows as bytes. */
-#define FARTHEST (INT64_C(1) << 48)
-
 static const char *why_no_window(const call *c, int i) {
     int64_t span, pads;
     if (c->attr.window.stride[i] < 1) return "strides must be 1 or more";
@@ -153,9 +150,9 @@ static const char *why_no_window(const call *c, int i) {
     if (c->attr.window.before[i] < 0 || c->after[i] < 0) return "pads must be 0 or more";
     if (bti_shape(c->w)[2 + i] < 1) return "the kernel must have 1 or more elements along each axis";
     if (__builtin_add_overflow(c->attr.window.before[i], c->after[i], &pads) ||
-        __builtin_add_overflow(pads, bti_shape(c->given)[2 + i], &pads) || pads > FARTHEST)
+        __builtin_add_overflow(pads, bti_shape(c->given)[2 + i], &pads) || pads > BTI_FARTHEST)
         return "pads are too great";
-    if (__builtin_mul_overflow(bti_shape(c->w)[2 + i] - 1, c->attr.window.dilation[i], &span) || span > FARTHEST)
+    if (__builtin_mul_overflow(bti_shape(c->w)[2 + i] - 1, c->attr.window.dilation[i], &span) || span > BTI_FARTHEST)
         return "dilations are too great";
     return NULL;
 }
@@ -172,7 +169,8 @@ static bool places_of_y(const call *c, int i, int64_t *places) {
 static bool places_of_x(const call *c, int i, int64_t more, int64_t *places) {
     int64_t span = (bti_shape(c->w)[2 + i] - 1) * c->attr.window.dilation[i], last;
     if (__builtin_mul_overflow(bti_shape(c->given)[2 + i] - 1, c->attr.window.stride[i], &last) ||
-        __builtin_add_overflow(last, span, &last) || __builtin_add_overflow(last, 1 + more, &last) || last > FARTHEST)
+        __builtin_add_overflow(last, span, &last) || __builtin_add_overflow(last, 1 + more, &last) ||
+        last > BTI_FARTHEST)
         return false;
     *places = last - c->attr.window.before[i] - c->after[i];
     return bti_shape(c->given)[2 + i] > 0 && *places >= 0;

@@ -81,19 +81,9 @@ static void skip_spaces(const char **at) {
 static const char *set_range(const bt_array *x, places *p, const int64_t *number, const bool *there) {
     int64_t size = bti_shape(x)[p->axis], step = there[2] ? number[2] : 1;
     if (!step) return "a step is 0";
-    int64_t least = step > 0 ? 0 : -1, most = step > 0 ? size : size - 1,
-            ends[2] = {step > 0 ? least : most, step > 0 ? most : least};
-    for (int i = 0; i < 2; i++) {
-        if (!there[i]) continue;
-        int64_t end = number[i] < 0 && number[i] > -size - 1 ? number[i] + size : number[i];
-        ends[i] = end < least ? least : end > most ? most : end;
-    }
-    int64_t distance = step > 0 ? ends[1] - ends[0] : ends[0] - ends[1], by = step > 0            ? step
-                                                                              : step == INT64_MIN ? INT64_MAX
-                                                                                                  : -step;
-    p->count[p->axis] = distance > 0 ? (distance - 1) / by + 1 : 0;
-    p->start[p->axis] = p->count[p->axis] ? ends[0] : 0;
-    p->step[p->axis] = step > 0 ? by : -by;
+    int64_t first = step > 0 ? 0 : INT64_MAX, end = step > 0 ? INT64_MAX : INT64_MIN;
+    bti_range range = bti_range_of(size, there[0] ? number[0] : first, there[1] ? number[1] : end, step);
+    p->start[p->axis] = range.start, p->step[p->axis] = range.step, p->count[p->axis] = range.count;
     return NULL;
 }
 

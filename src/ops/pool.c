@@ -5,8 +5,7 @@
 #include "base/sized.h"
 #include "ops/primitive.h"
 
-enum { AXES = 3 };                  /* of places, at most, behind images and channels */
-#define FARTHEST (INT64_C(1) << 48) /* windows are less long, so that no distance overflows */
+enum { AXES = 3 }; /* of places, at most, behind images and channels */
 
 typedef struct pool {
     int axes;
@@ -37,7 +36,7 @@ static bool axis_fits(const bt_array *x, const pool *p, int i, bt_array **poison
         why = "the window, the stride and the dilation must be 1 or more";
     else if (p->low[i] < 0 || p->high[i] < 0 || p->low[i] >= p->window[i] || p->high[i] >= p->window[i])
         why = "pads must be 0 or more, and less than the window";
-    else if (p->window[i] > FARTHEST || __builtin_add_overflow(size, p->low[i] + p->high[i], &padded) ||
+    else if (p->window[i] > BTI_FARTHEST || __builtin_add_overflow(size, p->low[i] + p->high[i], &padded) ||
              !span_of(p, i, &span) || span > padded)
         why = "the window must be no larger than the axis with its pads";
     if (why) *poison = refuse_axis(x, 2 + i, p, why);

@@ -51,6 +51,9 @@ bool bti_axis(bt_array *x, int64_t axis, int *normal, bt_array **poison);
 bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison);
 bool bti_dtype_fits(bt_dtype dtype, bt_array **poison);
 
+/* What windows may reach over along an axis, at most: no distance overflows, counted in bytes. */
+#define BTI_FARTHEST (INT64_C(1) << 48)
+
 /* --- scalars (primitive.c) -------------------------------------------------------------------------------------------- */
 
 /* A scalar of a dtype, strong; of any value that a double holds, or of 64 bits as they are. On the default device. */
@@ -131,6 +134,11 @@ bt_array *bti_updates_for(bt_array *x, bt_array *updates);
 
 /* --- slice.c ---------------------------------------------------------------------------------------------------------- */
 
+/* Python's slice of an axis of a known size: ends below 0 count from its end, all are clipped; step is not 0. */
+typedef struct bti_range {
+    int64_t start, step, count;
+} bti_range;
+bti_range bti_range_of(int64_t size, int64_t start, int64_t stop, int64_t step);
 /* Axis i: `count[i]` elements from start[i] by step[i] (not 0); all within x. */
 bt_array *bti_slice(bt_array *x, const int64_t *start, const int64_t *step, const int64_t *count);
 /* Part of one axis: `count` elements from start by step, all within. */

@@ -41,12 +41,7 @@ void bti_batch_slice(bti_application *a) {
     a->made[0] = bti_record_batched(a, a->image, &attr);
 }
 
-typedef struct range {
-    int64_t start, step, count;
-} range;
-
-/* Python's slice of an axis of a known size; step is not 0. */
-static range python_range(int64_t size, int64_t start, int64_t stop, int64_t step) {
+bti_range bti_range_of(int64_t size, int64_t start, int64_t stop, int64_t step) {
     if (step == INT64_MIN) step++; /* so that it can be negated */
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? size - 1 : size;
     if (start < 0) start += size;
@@ -54,21 +49,21 @@ static range python_range(int64_t size, int64_t start, int64_t stop, int64_t ste
     start = start < low ? low : start > high ? high : start;
     stop = stop < low ? low : stop > high ? high : stop;
     int64_t length = step < 0 ? start - stop : stop - start, stride = step < 0 ? -step : step;
-    if (length <= 0) return (range){0, 1, 0};
+    if (length <= 0) return (bti_range){0, 1, 0};
     int64_t count = (length - 1) / stride + 1;
-    return (range){start, step, count};
+    return (bti_range){start, step, count};
 }
 
 /* The same where the size is not known: all of it, or a part that counts from the beginning. */
-static bool symbolic_range(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, range *out,
+static bool symbolic_range(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, bti_range *out,
                            bt_array **poison) {
     int64_t size = bti_shape(x)[axis];
     if (start == 0 && step == 1 && (stop == INT64_MAX || stop == size)) {
-        *out = (range){0, 1, size};
+        *out = (bti_range){0, 1, size};
         return true;
     }
     if (start >= 0 && stop >= start && stop < INT64_MAX && step > 0) {
-        *out = (range){start, step, stop == start ? 0 : (stop - start - 1) / step + 1};
+        *out = (bti_range){start, step, stop == start ? 0 : (stop - start - 1) / step + 1};
         return true;
     }
     *poison = bti_poisonf(BT_UNIMPLEMENTED,
@@ -78,7 +73,7 @@ static bool symbolic_range(const bt_array *x, int axis, int64_t start, int64_t s
     return false;
 }
 
-static bool range_of_axis(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, range *out,
+static bool range_of_axis(const bt_array *x, int axis, int64_t start, int64_t stop, int64_t step, bti_range *out,
                           bt_array **poison) {
     int64_t size = bti_shape(x)[axis];
     if (step == 0) {
@@ -86,7 +81,7 @@ static bool range_of_axis(const bt_array *x, int axis, int64_t start, int64_t st
         return false;
     }
     if (bti_size_is_symbolic(size)) return symbolic_range(x, axis, start, stop, step, out, poison);
-    *out = python_range(size, start, stop, step);
+    *out = bti_range_of(size, start, stop, step);
     return true;
 }
 
@@ -100,7 +95,7 @@ bt_array *bt_slice(bt_array *x, const int64_t *start, const int64_t *stop, const
                                start ? "stop" : "start", bti_shape_string(x).text, rank));
     int64_t starts[BTI_MAX_RANK], steps[BTI_MAX_RANK], counts[BTI_MAX_RANK];
     for (int i = 0; i < rank; i++) {
-        range part;
+        bti_range part;
         bt_array *poison;
         if (!range_of_axis(x, i, start[i], stop[i], step ? step[i] : 1, &part, &poison)) BTI_RETURN(poison);
         starts[i] = part.start;
@@ -113,7 +108,7 @@ bt_array *bt_slice(bt_array *x, const int64_t *start, const int64_t *stop, const
 bt_array *bt_slice_axis(bt_array *x, int axis, int64_t start, int64_t stop, int64_t step) {
     BTI_PUBLIC("bt_slice_axis");
     BTI_NEED(x);
-    range part;
+    bti_range part;
     bt_array *poison;
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
     if (!range_of_axis(x, axis, start, stop, step, &part, &poison)) BTI_RETURN(poison);

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/cores.h"
-#include "base/libraries.h"
 #include "drivers/cpu/product/dnnl.h"
 #include "reference/operand.h"
 
@@ -182,20 +181,7 @@ static size_t room_of(const parts *p) {
     return bytes;
 }
 
-/* Around calls of the library, on their thread; false: the process is ending, and no library is called. */
-static bool begin_calls(bti_guest *guest) {
-    static bti_library_calls calls;
-    if (!bti_libraries_enter(&calls)) return false;
-    *guest = bti_guest_begin();
-    bti_hold_signals();
-    return true;
-}
-
-static void end_calls(const bti_guest *guest) {
-    bti_libraries_leave();
-    bti_guest_end(guest);
-}
-
+static bti_library_calls calls;
 enum { ENDING = -1 }; /* beside oneDNN's statuses */
 
 static void run_parts(void *context, int64_t begin, int64_t end) {
@@ -203,9 +189,9 @@ static void run_parts(void *context, int64_t begin, int64_t end) {
     bti_guest guest;
     char *room = bti_alloc_aligned(64, room_of(p));
     int status = room ? 0 : BTI_DNNL_NO_MEMORY;
-    if (room && begin_calls(&guest)) {
+    if (room && bti_library_visit(&calls, &guest)) {
         for (int64_t i = begin; i < end && !status; i++) status = run_part(p, i, room);
-        end_calls(&guest);
+        bti_library_part(&guest);
     } else if (room) {
         status = ENDING;
     }
@@ -218,7 +204,7 @@ static void share_parts(void *context, int64_t begin, int64_t end) {
     parts *p = context;
     int array = (int)p->shared_operand;
     bti_guest guest;
-    bool entered = begin_calls(&guest);
+    bool entered = bti_library_visit(&calls, &guest);
     int status = entered ? 0 : ENDING;
     for (int64_t n = begin; n < end && !status; n++) {
         int64_t rest = n, offset = 0;
@@ -230,7 +216,7 @@ static void share_parts(void *context, int64_t begin, int64_t end) {
         status = bti_dnnl_reorder(p->primitive, array, lies_at(p, array, offset),
                                   p->shared[array] + (size_t)n * aligned(p->primitive->bytes[array]));
     }
-    if (entered) end_calls(&guest);
+    if (entered) bti_library_part(&guest);
     if (status) atomic_store(&p->status, status);
 }
 
@@ -294,9 +280,9 @@ bt_status bti_conv_by_onednn(const bti_conv *c, bool *done) {
     set_steps(&p);
     bti_dnnl_key key = key_of(&p);
     bti_guest guest;
-    if (!begin_calls(&guest)) return BT_OK;
+    if (!bti_library_visit(&calls, &guest)) return BT_OK;
     bti_dnnl_primitive *primitive = bti_dnnl_acquire(&key, &status);
-    end_calls(&guest);
+    bti_library_part(&guest);
     if (!primitive) return bti_no_memory();
     p.primitive = primitive;
     bt_status ended = primitive->refused ? BT_OK : run(&p, done);

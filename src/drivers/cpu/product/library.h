@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/libraries.h"
 #include "base/str.h"
 
 /* A matrix as these libraries take it: rows (transposed: columns) are contiguous, `leading` elements apart. */
@@ -47,6 +48,19 @@ typedef struct bti_library_symbol {
 } bti_library_symbol;
 const char *bti_library_resolve(void *handle, const bti_library_symbol *symbols, size_t count);
 #define BTI_LIBRARY_RESOLVE(handle, symbols) bti_library_resolve(handle, symbols, sizeof symbols / sizeof *symbols)
+
+/* Around calls of a library by a piece of work, on its thread; false: the process is ending, and no library is called. Signals are held back, because a library's
+ * kernel may use the stack pointer for something else. */
+static inline bool bti_library_visit(bti_library_calls *calls, bti_guest *guest) {
+    if (!bti_libraries_enter(calls)) return false;
+    *guest = bti_guest_begin();
+    bti_hold_signals();
+    return true;
+}
+static inline void bti_library_part(const bti_guest *guest) {
+    bti_libraries_leave();
+    bti_guest_end(guest);
+}
 
 /* The OpenMP runtime of a library; NULLs if it uses none. Around each call, the calling thread's next team is itself alone; the
  * program's own setting is restored afterwards. */

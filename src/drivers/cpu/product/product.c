@@ -7,7 +7,6 @@
 #include "base/compare.h"
 #include "base/error.h"
 #include "base/cores.h"
-#include "base/libraries.h"
 #include "drivers/cpu/copy.h"
 #include "drivers/cpu/product/line.h"
 #include "drivers/cpu/product/onednn.h"
@@ -251,21 +250,17 @@ static void run_range_of_tiles(product *p, tile_function *multiply, int64_t begi
     }
 }
 
-/* Signals are held back, because a library's kernel may use the stack pointer for something else. No library is called once the process
- * is exiting. */
 static void run_tiles(void *context, int64_t begin, int64_t end) {
     static bti_library_calls calls[BT_DTYPE_COUNT];
     product *p = context;
+    bti_guest guest;
     if (p->multiply == own_tile || p->multiply == line_tile) {
         run_range_of_tiles(p, p->multiply, begin, end);
-    } else if (!bti_libraries_enter(&calls[p->dtype])) {
+    } else if (!bti_library_visit(&calls[p->dtype], &guest)) {
         run_range_of_tiles(p, own_tiles, begin, end);
     } else {
-        bti_guest guest = bti_guest_begin();
-        bti_hold_signals();
         run_range_of_tiles(p, p->multiply, begin, end);
-        bti_libraries_leave();
-        bti_guest_end(&guest);
+        bti_library_part(&guest);
     }
 }
 
