@@ -31,6 +31,25 @@ void bti_checkpoint_release(bti_checkpoint *block) {
     }
 }
 
+bti_checkpoint *bti_stand_in_block(const bti_stand_in_blocks *blocks, const bti_checkpoint *block) {
+    for (size_t i = 0; i < blocks->items.count; i += 2)
+        if (blocks->items.items[i] == block) return blocks->items.items[i + 1];
+    return NULL;
+}
+
+bti_checkpoint *bti_stand_in_block_new(bti_stand_in_blocks *blocks, bti_checkpoint *block, bti_checkpoint *outer) {
+    bti_checkpoint *new = bti_vec_reserve(&blocks->items, 2) ? bti_checkpoint_new(outer) : NULL;
+    if (!new) return NULL;
+    blocks->items.items[blocks->items.count++] = block;
+    blocks->items.items[blocks->items.count++] = new;
+    return new;
+}
+
+void bti_stand_in_blocks_free(bti_stand_in_blocks *blocks) {
+    for (size_t i = 0; i < blocks->items.count; i += 2) bti_checkpoint_release(blocks->items.items[i + 1]);
+    bti_vec_free(&blocks->items);
+}
+
 bool bti_gate_join(bti_gate **gate, bti_gate *other) {
     if (!bti_gate_matters(other) || other == *gate) return true;
     bti_gate *before = *gate,

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/error.h"
+#include "base/vec.h"
 #include "ir/attr.h"
 #include "ir/sequence.h"
 #include "ir/dtype.h"
@@ -94,6 +95,16 @@ static inline bti_checkpoint *bti_checkpoint_retain(bti_checkpoint *block) {
     return block;
 }
 void bti_checkpoint_release(bti_checkpoint *block); /* NULL is fine */
+
+/* Blocks that stand for others, where nodes of those are made again. {0}: none yet; freed by bti_stand_in_blocks_free, with a reference to each. */
+typedef struct bti_stand_in_blocks {
+    BTI_VEC(bti_checkpoint *) items; /* borrowed, each followed by the one that stands for it, retained */
+} bti_stand_in_blocks;
+bti_checkpoint *bti_stand_in_block(const bti_stand_in_blocks *blocks,
+                                   const bti_checkpoint *block); /* NULL: there is none */
+bti_checkpoint *bti_stand_in_block_new(bti_stand_in_blocks *blocks, bti_checkpoint *block,
+                                       bti_checkpoint *outer); /* NULL: memory is short */
+void bti_stand_in_blocks_free(bti_stand_in_blocks *blocks);
 
 typedef struct bti_node {
     atomic_uint refs;

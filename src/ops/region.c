@@ -37,7 +37,7 @@ typedef struct walk {
     int walk;
     bool *depends; /* by place in `met` */
     part *parts;
-    BTI_VEC(bti_checkpoint *) blocks; /* borrowed, each followed by what it is inside, retained */
+    bti_stand_in_blocks blocks; /* inside of the region */
 } walk;
 
 /* Whether a copy of the node computes what it does. What has been computed meanwhile is no exception: that would change the order in which gradients are added. */
@@ -126,8 +126,7 @@ static void end_walk(walk *w) {
     bti_vec_free(&w->met);
     bti_free(w->depends);
     bti_free(w->parts);
-    for (size_t i = 0; i < w->blocks.count; i += 2) bti_checkpoint_release(w->blocks.items[i + 1]);
-    bti_vec_free(&w->blocks);
+    bti_stand_in_blocks_free(&w->blocks);
     bti_numbers_free(&w->numbers);
     bti_walk_end(w->walk);
 }
@@ -193,16 +192,10 @@ static bt_status block_inside(walk *w, bti_checkpoint *block, bti_checkpoint **i
     bti_checkpoint *around = bti_checkpoint_now(), *outer;
     *inside = block == around ? NULL : block;
     if (!around || block == around || !is_around(around, block)) return BT_OK;
-    for (size_t i = 0; i < w->blocks.count; i += 2)
-        if (w->blocks.items[i] == block) {
-            *inside = w->blocks.items[i + 1];
-            return BT_OK;
-        }
+    if ((*inside = bti_stand_in_block(&w->blocks, block))) return BT_OK;
     BTI_TRY(block_inside(w, block->outer, &outer));
-    if (!bti_vec_reserve(&w->blocks, 2) || !(*inside = bti_checkpoint_new(outer))) return bti_no_memory();
-    w->blocks.items[w->blocks.count++] = block;
-    w->blocks.items[w->blocks.count++] = *inside;
-    return BT_OK;
+    *inside = bti_stand_in_block_new(&w->blocks, block, outer);
+    return *inside ? BT_OK : bti_no_memory();
 }
 
 static bt_status copy_node(walk *w, bti_node *const *made, const bti_node *node, int device, bti_node **copy) {

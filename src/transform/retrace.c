@@ -39,9 +39,9 @@ typedef struct trace {
     BTI_VEC(input) inputs;
     leaf *leaves; /* by address */
     int leaf_count;
-    uint64_t oldest;                  /* of the leaves */
-    int64_t *results;                 /* the step of each y; -1: it depends on no leaf */
-    BTI_VEC(bti_checkpoint *) blocks; /* borrowed, each followed by the one that stands for it, retained */
+    uint64_t oldest;            /* of the leaves */
+    int64_t *results;           /* the step of each y; -1: it depends on no leaf */
+    bti_stand_in_blocks blocks; /* of the images */
 } trace;
 
 /* --- leaves --------------------------------------------------------------------------------------------------------- */
@@ -275,16 +275,10 @@ static bt_status block_of_images(trace *t, const bti_retrace *r, bti_checkpoint 
     bti_checkpoint *outer;
     *image = block ? block : bti_checkpoint_now();
     if (!block || r->beside) return BT_OK;
-    for (size_t i = 0; i < t->blocks.count; i += 2)
-        if (t->blocks.items[i] == block) {
-            *image = t->blocks.items[i + 1];
-            return BT_OK;
-        }
+    if ((*image = bti_stand_in_block(&t->blocks, block))) return BT_OK;
     BTI_TRY(block_of_images(t, r, block->outer, &outer));
-    if (!bti_vec_reserve(&t->blocks, 2) || !(*image = bti_checkpoint_new(outer))) return bti_no_memory();
-    t->blocks.items[t->blocks.count++] = block;
-    t->blocks.items[t->blocks.count++] = *image;
-    return BT_OK;
+    *image = bti_stand_in_block_new(&t->blocks, block, outer);
+    return *image ? BT_OK : bti_no_memory();
 }
 
 static bt_status run_step_in_block(trace *t, const bti_retrace *r, step *s) {
@@ -321,8 +315,7 @@ static void free_trace(trace *t) {
         bti_node_release(t->steps.items[i].node);
     }
     for (size_t i = 0; i < t->inputs.count; i++) bti_node_release(t->inputs.items[i].node);
-    for (size_t i = 0; i < t->blocks.count; i += 2) bti_checkpoint_release(t->blocks.items[i + 1]);
-    bti_vec_free(&t->blocks);
+    bti_stand_in_blocks_free(&t->blocks);
     bti_vec_free(&t->steps);
     bti_vec_free(&t->inputs);
     bti_free(t->leaves);
