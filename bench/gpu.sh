@@ -7,6 +7,8 @@
 #   --pack DIR       makes such a folder of build/release, with the libraries that it needs, for a machine that has not
 #   --shrink N       large rows N times smaller, fewer rows (1)
 #   --one-in N       of N conformance cases one is run (8), BERTH_TEST_DRAW=0, 1... says which; 1: all
+#   --rows A,B       parts bench and peers measure these rows
+#   --seconds N      time for all parts (585)
 #   --parts A,B      only these parts (build conformance golden tests examples contexts sanitizer first bench peers)
 # Each part has a time limit of its own; one that fails does not stop the others. Written are table.md, figures.json and log.txt.
 # Exit code: 0, 1 when a part failed, 77 when there is no such device.
@@ -17,7 +19,7 @@ names=(build conformance golden tests examples contexts sanitizer first bench pe
 # Tests that say the same on any device.
 device_tests="array.plan_cache function.call function.donate function.fill function.large function.sizes function.steps function.updating
     grad.rules ops.control ops.ops tests.ahead tests.boxes tests.call tests.custom_kernel tests.custom_results tests.epilogues"
-root=$PWD device=cuda build='' out='' shrink=1 one_in=8 resume=no parts=$(IFS=,; echo "${names[*]}")
+root=$PWD device=cuda build='' out='' rows='' shrink=1 one_in=8 resume=no parts=$(IFS=,; echo "${names[*]}")
 jobs=$(nproc) seconds_in_all=585
 
 die() { echo "bench/gpu.sh: $*" >&2; exit 2; }
@@ -38,7 +40,7 @@ pack() {
 
 while [ $# -gt 0 ]; do
     case $1 in
-    --device | --build | --pack | --shrink | --one-in | --parts)
+    --device | --build | --pack | --shrink | --one-in | --rows | --seconds | --parts)
         [ $# -ge 2 ] || die "$1 needs a value"
         case $1 in
         --device) device=$2 ;;
@@ -46,12 +48,14 @@ while [ $# -gt 0 ]; do
         --pack) pack "$2" ;;
         --shrink) shrink=$2 ;;
         --one-in) one_in=$2 ;;
+        --rows) rows=${2//,/ } ;;
+        --seconds) seconds_in_all=$2 ;;
         --parts) parts=$2 ;;
         esac
         shift 2
         ;;
     --resume) resume=yes; shift ;;
-    -h | --help) sed -n '2,13s/^# \{0,1\}//p' "bench/gpu.sh"; exit 0 ;;
+    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "bench/gpu.sh"; exit 0 ;;
     -*) die "unknown option: $1" ;;
     *) out=$1; shift ;;
     esac
@@ -166,10 +170,11 @@ part_conformance() {
 
 # The reference files; each of the processes takes its draw of the operations, the first one training too.
 part_golden() {
-    local program=$build/golden count=$((jobs < 8 ? jobs : 8)) i files rc=0 processes=()
+    local program=$build/golden count=$((jobs < 8 ? jobs : 8)) i file files rc=0 processes=()
     [ -x "$program" ] || { echo "no golden in $build"; return 77; }
     for ((i = 0; i < count; i++)); do
-        files=(tests/golden/ops.safetensors)
+        files=()
+        for file in tests/golden/*.safetensors; do [[ $file == */training.* ]] || files+=("$file"); done
         [ $i -gt 0 ] || files+=(tests/golden/training.safetensors tests/golden/printing.json)
         BERTH_FLAGS=$BERTH_FLAGS,default_device=$device BERTH_TEST_DRAW=$i "$program" --mirrored --every="$count" "${files[@]}" \
             >"$work/golden.$i" 2>&1 & processes+=($!)
@@ -389,18 +394,21 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\nlaunch launch_100 launch_graph startup compile dependent_adds\nstep_small step_medium step_large'
     bench_groups+=$'\nrandom100m random100m_mixed elementwise elementwise_compiled linspace softmax layer_norm sum sum_axis0 sum_axis1'
     bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
-    bench_groups+=$'\nsort sort_short scatter_add scatter_add_one scatter_axis take_gradient'
+    bench_groups+=$'\nsort sort_short sort4m sort_rows topk permutation normal scatter_add scatter_add_one scatter_axis scatter_rows embedding_grad take_gradient'
+    bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18\nscan_steps while_steps gru_forward gru_step'
     peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
         [ $side != 8192 ] || peer_rows+=" step_small step_medium step_large random100m launch launch_100 launch_graph"
     done
-    peer_rows+=" elementwise_compiled softmax layer_norm random100m_mixed compile startup"
+    peer_rows+=" conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 sort4m sort_rows topk permutation normal scatter_rows embedding_grad"
+    peer_rows+=" elementwise_compiled softmax layer_norm gru_forward gru_step random100m_mixed compile startup"
 else
     programs=1
     bench_groups="$large"$'\n'"$copies"$'\nmatmul_f32_1024 matmul_tf32_1024 matmul_bf16_1024\nstep_small launch launch_100 launch_graph'
     peer_rows="large_sum $copies matmul_f32_1024 launch"
 fi
+[ -z "$rows" ] || { bench_groups=$rows; peer_rows=$rows; }
 export root device build work shrink one_in jobs given cuda_flags device_tests programs bench_groups peer_rows
 export -f $(compgen -A function)
 
