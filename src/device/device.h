@@ -56,6 +56,8 @@ struct bti_block {
 bt_status bti_block_alloc(int device, size_t bytes, uint64_t completed, bool idle, bti_block **block);
 /* Without `idle`, and from this address on if that is free; 0: from any. */
 bt_status bti_block_alloc_at(int device, size_t bytes, uint64_t completed, uint64_t at, bti_block **block);
+/* Whether bti_block_alloc_at would get that address now. */
+bool bti_block_is_free_at(int device, size_t bytes, uint64_t at);
 /* The bytes that such a block adds to the device's memory in use. */
 size_t bti_block_bytes(int device, size_t bytes);
 /* Bytes that the pool may hold, now or soon, and that are of no use to large blocks (bti_pool_scattered). */

@@ -245,6 +245,10 @@ bt_status bti_block_alloc_at(int id, size_t bytes, uint64_t completed, uint64_t 
     return bti_pool_take_at(bti_registry_at(id)->pool, bytes, completed, at, block);
 }
 
+bool bti_block_is_free_at(int id, size_t bytes, uint64_t at) {
+    return at && bti_pool_is_free_at(bti_registry_at(id)->pool, bytes, at);
+}
+
 bt_status bti_device_program(int id, const bti_program_source *source, bti_program **program, bool *made) {
     *program = NULL;
     BTI_TRY(bti_device_open(id));

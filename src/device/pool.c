@@ -128,8 +128,12 @@ static bti_block *cut_front(bti_pool *pool, bti_block *block, size_t front) {
     return cut ? block->next : NULL;
 }
 
+static bti_block *find_block_at(bti_pool *pool, size_t need, uint64_t at) {
+    return need && at && pool->caches ? bti_pool_find_at(pool, class_of(need), need, at) : NULL;
+}
+
 static bti_block *take_block_at(bti_pool *pool, size_t need, uint64_t at) {
-    bti_block *block = at && pool->caches ? bti_pool_find_at(pool, class_of(need), need, at) : NULL;
+    bti_block *block = find_block_at(pool, need, at);
     return block ? cut_front(pool, block, at - block->address) : NULL;
 }
 
@@ -139,7 +143,7 @@ static bt_status take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool
     bti_error *before = bti_error_last(); /* an attempt that succeeds in the end leaves no error behind */
     bt_error_clear();
     bti_lock_take(&pool->lock);
-    bti_block *block = need ? take_block_at(pool, need, at) : NULL;
+    bti_block *block = take_block_at(pool, need, at);
     if (need && !block) block = take_block(pool, need, bytes, completed, wish);
     if (block) {
         bti_pool_bin_remove(pool, block);
@@ -167,6 +171,13 @@ bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_po
 
 bt_status bti_pool_take_at(bti_pool *pool, size_t bytes, uint64_t completed, uint64_t at, bti_block **block) {
     return take(pool, bytes, completed, BTI_ANY_BLOCK, at, block);
+}
+
+bool bti_pool_is_free_at(bti_pool *pool, size_t bytes, uint64_t at) {
+    bti_lock_take(&pool->lock);
+    bool is_free = find_block_at(pool, bti_pool_block_bytes(bytes, pool->limit), at);
+    bti_lock_give(&pool->lock);
+    return is_free;
 }
 
 /* Large blocks that wait for different work stay apart: merged, both would wait for the later one. They are merged when a request finds no other

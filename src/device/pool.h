@@ -25,6 +25,7 @@ typedef enum bti_pool_wish { BTI_ANY_BLOCK, BTI_IDLE_IF_CHEAP, BTI_LAUNCHED_ONLY
 bt_status bti_pool_take(bti_pool *pool, size_t bytes, uint64_t completed, bti_pool_wish wish, bti_block **block);
 /* As with BTI_ANY_BLOCK, from this address on if that is free and easily found; 0: from any. */
 bt_status bti_pool_take_at(bti_pool *pool, size_t bytes, uint64_t completed, uint64_t at, bti_block **block);
+bool bti_pool_is_free_at(bti_pool *pool, size_t bytes, uint64_t at);
 void bti_pool_give(bti_pool *pool, bti_block *block, uint64_t busy_until);
 /* Releases the segments of which all blocks are free and idle; returns the bytes. */
 size_t bti_pool_release(bti_pool *pool, uint64_t completed);

@@ -173,23 +173,31 @@ static bool can_run_aside(const bti_run *run) {
     return true;
 }
 
+/* `wished`: those that had best lie at an address, before any other takes it. */
+static bt_status reserve_buffers(bti_run *run, bool wished, bti_error **error) {
+    const bti_plan *plan = &run->prepared->plan;
+    for (size_t s = 0; s < plan->storages.count; s++) {
+        const bti_storage *storage = &plan->storages.items[s];
+        if (storage->given || (wished && !run->addresses[s])) continue;
+        if (storage->offset >= 0)
+            run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
+        else if (bti_plan_reserves(plan, storage) && !run->buffers[s])
+            BTI_TRY(reserve_buffer(run, s, error));
+    }
+    return BT_OK;
+}
+
 static bt_status reserve_all(bti_run *run, bti_error **error) {
     const bti_plan *plan = &run->prepared->plan;
     bind_all_given(run);
     run->aside = can_run_aside(run);
     take_donated(run);
     BTI_TRY(check_all_given(run));
-    uint64_t turn = run->prepared->turns ? bti_turns_find(run) : 0;
+    int turn = run->prepared->turns ? bti_turns_find(run) : -1;
     for (size_t d = 0; d < plan->arenas.count; d++) BTI_TRY(reserve_arena(run, d, error));
-    for (size_t s = 0; s < plan->storages.count; s++) {
-        const bti_storage *storage = &plan->storages.items[s];
-        if (storage->given) continue;
-        if (storage->offset >= 0)
-            run->addresses[s] = run->arenas[storage->device]->address + (uint64_t)storage->offset;
-        else if (bti_plan_reserves(plan, storage) && !run->buffers[s])
-            BTI_TRY(reserve_buffer(run, s, error));
-    }
-    if (turn) bti_turns_note(run, turn);
+    BTI_TRY(reserve_buffers(run, turn >= 0, error));
+    BTI_TRY(reserve_buffers(run, false, error));
+    if (turn >= 0) bti_turns_note(run, turn);
     return BT_OK;
 }
 

@@ -1,24 +1,22 @@
 #include "exec/turns.h"
 
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/alloc.h"
 #include "base/lock.h"
+#include "device/device.h"
 
-enum { TURNS = 32 }; /* that are known */
+enum { TURNS = 16 }; /* that are known */
 
 struct bti_turns {
-    size_t count;           /* addresses of a run */
-    uint64_t number[TURNS]; /* hashes of the addresses of what was given; 0: none */
-    size_t next, newest;    /* the one that is replaced; whose temporaries lay where the next run's had best lie */
-    uint64_t addresses[];   /* [turn][address] */
+    size_t count;         /* addresses of a run */
+    uint64_t runs;        /* so far */
+    uint64_t used[TURNS]; /* the last run that had these addresses; 0: none are known */
+    uint64_t addresses[]; /* [turn][address] */
 };
 
-static size_t address_count(const bti_plan *plan) { return plan->storages.count + plan->arenas.count; }
-
 struct bti_turns *bti_turns_new(const bti_plan *plan) {
-    size_t count = address_count(plan);
+    size_t count = plan->storages.count + plan->arenas.count;
     struct bti_turns *turns = bti_calloc(1, sizeof *turns + TURNS * count * sizeof *turns->addresses);
     if (turns) turns->count = count;
     return turns;
@@ -26,52 +24,89 @@ struct bti_turns *bti_turns_new(const bti_plan *plan) {
 
 void bti_turns_free(struct bti_turns *turns) { bti_free(turns); }
 
-/* Given, or an output that has the memory of what was given up. */
-static bool has_memory(const bti_run *run, size_t storage) {
+/* A result that gets memory for the run: others are given, have the memory of what was given up, or are temporaries. */
+static bool is_result(const bti_run *run, size_t s) {
     const bti_plan *plan = &run->prepared->plan;
-    return plan->storages.items[storage].given || run->buffers[storage];
+    const bti_storage *storage = &plan->storages.items[s];
+    return bti_plan_keeps(plan, storage) && !storage->given && !run->buffers[s];
 }
 
-static uint64_t number_of(const bti_run *run) {
+static bool is_free(const bti_run *run, size_t s, const uint64_t *addresses) {
+    const bti_storage *storage = &run->prepared->plan.storages.items[s];
+    return bti_block_is_free_at(storage->device, (size_t)storage->bytes, addresses[s]);
+}
+
+static bool all_free(const bti_run *run, const uint64_t *addresses) {
+    for (size_t s = 0; s < run->prepared->plan.storages.count; s++)
+        if (is_result(run, s) && !is_free(run, s, addresses)) return false;
+    return true;
+}
+
+static uint64_t *addresses_of(struct bti_turns *turns, int turn) {
+    return turns->addresses + (size_t)turn * turns->count;
+}
+
+/* TURNS: there was no run yet. */
+static int newest(const struct bti_turns *turns) {
+    int found = TURNS;
+    for (int i = 0; i < TURNS; i++)
+        if (turns->used[i] && (found == TURNS || turns->used[i] > turns->used[found])) found = i;
+    return found;
+}
+
+/* The turn that was used longest ago of those that were used after run `after`; TURNS: none. */
+static int oldest(const struct bti_turns *turns, uint64_t after) {
+    int found = TURNS;
+    for (int i = 0; i < TURNS; i++)
+        if (turns->used[i] > after && (found == TURNS || turns->used[i] < turns->used[found])) found = i;
+    return found;
+}
+
+static int oldest_that_is_free(const bti_run *run, struct bti_turns *turns) {
+    int turn = oldest(turns, 0);
+    while (turn < TURNS && !all_free(run, addresses_of(turns, turn))) turn = oldest(turns, turns->used[turn]);
+    return turn;
+}
+
+/* One whose addresses are not known, or else the one that was used longest ago. */
+static int turn_to_replace(const struct bti_turns *turns) {
+    for (int i = 0; i < TURNS; i++)
+        if (!turns->used[i]) return i;
+    return oldest(turns, 0);
+}
+
+/* A turn that is new has the newest's addresses where these are free, as those of results that nobody kept. */
+static void wish(bti_run *run, const uint64_t *results, const uint64_t *newest_ones, size_t count) {
     const bti_plan *plan = &run->prepared->plan;
-    uint64_t number = 1;
-    for (size_t s = 0; s < plan->storages.count; s++)
-        if (plan->storages.items[s].given && plan->storages.items[s].last_step >= 0)
-            number = XXH3_64bits_withSeed(&run->addresses[s], sizeof *run->addresses, number);
-    return number ? number : 1;
-}
-
-/* Under the lock of the prepared plan. */
-static uint64_t *addresses_of(struct bti_turns *turns, uint64_t number) {
-    for (size_t i = 0; i < TURNS; i++)
-        if (turns->number[i] == number) return turns->addresses + i * turns->count;
-    return NULL;
-}
-
-uint64_t bti_turns_find(bti_run *run) {
-    bti_prepared *of = run->prepared;
-    uint64_t number = number_of(run);
-    bti_lock_take(&of->lock);
-    const uint64_t *known = addresses_of(of->turns, number);
-    size_t storages = of->plan.storages.count;
-    for (size_t s = 0; s < storages; s++)
-        if (!has_memory(run, s)) run->addresses[s] = known ? known[s] : 0;
-    for (size_t i = storages; i < of->turns->count; i++)
-        run->addresses[i] = of->turns->addresses[of->turns->newest * of->turns->count + i];
-    bti_lock_give(&of->lock);
-    return number;
-}
-
-void bti_turns_note(const bti_run *run, uint64_t turn) {
-    bti_prepared *of = run->prepared;
-    bti_lock_take(&of->lock);
-    uint64_t *known = addresses_of(of->turns, turn);
-    if (!known) {
-        known = of->turns->addresses + of->turns->next * of->turns->count;
-        of->turns->number[of->turns->next] = turn;
-        of->turns->next = (of->turns->next + 1) % TURNS;
+    for (size_t i = 0; i < count; i++) {
+        bool is_storage = i < plan->storages.count;
+        if (is_storage && (plan->storages.items[i].given || run->buffers[i])) continue;
+        if (!is_storage || !is_result(run, i))
+            run->addresses[i] = newest_ones ? newest_ones[i] : 0;
+        else if (results)
+            run->addresses[i] = results[i];
+        else
+            run->addresses[i] = newest_ones && is_free(run, i, newest_ones) ? newest_ones[i] : 0;
     }
-    of->turns->newest = (size_t)(known - of->turns->addresses) / of->turns->count;
-    memcpy(known, run->addresses, of->turns->count * sizeof *known);
+}
+
+int bti_turns_find(bti_run *run) {
+    bti_prepared *of = run->prepared;
+    struct bti_turns *turns = of->turns;
+    bti_lock_take(&of->lock);
+    int last = newest(turns), turn = oldest_that_is_free(run, turns);
+    bool known = turn < TURNS;
+    if (!known) turn = turn_to_replace(turns);
+    wish(run, known ? addresses_of(turns, turn) : NULL, last < TURNS ? addresses_of(turns, last) : NULL, turns->count);
+    if (known) turns->used[turn] = ++turns->runs; /* another thread takes another one */
     bti_lock_give(&of->lock);
+    return turn;
+}
+
+void bti_turns_note(const bti_run *run, int turn) {
+    struct bti_turns *turns = run->prepared->turns;
+    bti_lock_take(&run->prepared->lock);
+    turns->used[turn] = ++turns->runs;
+    memcpy(addresses_of(turns, turn), run->addresses, turns->count * sizeof *turns->addresses);
+    bti_lock_give(&run->prepared->lock);
 }

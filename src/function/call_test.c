@@ -56,7 +56,7 @@ static void a_training_step_asks_for_no_memory(void **state) {
             (void)asked_by(f, batch, 60); /* results take turns in memory: each turn is recorded once */
             uint64_t asked = asked_by(f, batch, 100);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* with those nothing is kept for later */
-            if (asked && bti_dnnl_open()) /* tiles of our own have memory for each product */
+            if (asked && bti_dnnl_open())                           /* tiles of our own have memory for each product */
                 fail_msg("%s: 100 steps ask for memory %llu times", settings[s], (unsigned long long)asked);
 #else
             assert_true(asked > 0);
