@@ -289,8 +289,7 @@ static void copies_between_devices_are_ordered(void **state) {
 }
 
 /* What one device computes and forgets, another one copies meanwhile. */
-static void copies_outlive_their_sources(void **state) {
-    begin();
+static void outlive_their_sources(const char *destination) {
     BT_SCOPE {
         bt_array *there[12];
         for (int i = 0; i < COUNT(there); i++) {
@@ -298,7 +297,7 @@ static void copies_outlive_their_sources(void **state) {
                 float *data = numbers(LARGE / 32, (float)i);
                 bt_array *here = bt_from(data, BT_F32, (bt_shape){1, {LARGE / 32}});
                 if (i % 2) here = bt_add(here, bt_num(1));
-                there[i] = bt_keep(bt_to(here, "gpu:1"));
+                there[i] = bt_keep(bt_to(here, destination));
                 OK(bt_eval(there[i]));
                 test_free(data);
             }
@@ -310,6 +309,34 @@ static void copies_outlive_their_sources(void **state) {
             expect_line(there[i], LARGE / 32, (float)i, 1, (float)(i % 2));
             bt_release(there[i]);
         }
+    }
+}
+
+static void copies_outlive_their_sources(void **state) {
+    begin();
+    outlive_their_sources("gpu:1");
+    outlive_their_sources("cpu");
+}
+
+/* In one plan: the GPU goes on while the CPU copies what it made, and is sent back what the CPU made of it. */
+static void copies_to_the_host_are_ordered(void **state) {
+    enum { COUNT_OF_PARTS = 5, LENGTH = LARGE / 32 };
+    begin();
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, LENGTH), *parts[2 * COUNT_OF_PARTS], *here = x;
+        for (int i = 0; i < COUNT_OF_PARTS; i++) {
+            here = bt_sqrt(bt_square(bt_add(here, bt_num(1))));
+            parts[2 * i] = bt_mul(bt_to(bt_flip(here, BT_AXES(0)), "cpu"), bt_num(2));
+            parts[2 * i + 1] = bt_add(bt_to(parts[2 * i], "gpu:0"), bt_flip(here, BT_AXES(0)));
+        }
+        bt_function *f = bt_function_new(&x, 1, parts, COUNT(parts), NULL, 0);
+        bt_array *line = bt_mod(bt_arange(0, LENGTH, 1, BT_F32), bt_num(509)), *given[] = {line}, *got[COUNT(parts)];
+        for (int call = 0; call < 3; call++)
+            BT_SCOPE {
+                OK(bt_call(f, given, 1, got, COUNT(got)));
+                for (int i = COUNT(got) - 1; i >= 0; i--)
+                    expect_line(bt_flip(got[i], BT_AXES(0)), LENGTH, (float)(i / 2 + 1), i % 2 ? 3 : 2, 0);
+            }
     }
 }
 
@@ -377,19 +404,13 @@ static void shutdown_waits_for_work(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_transfers_are_ordered),
-        cmocka_unit_test(small_uploads_share_a_buffer),
-        cmocka_unit_test(memory_is_reused_in_order),
-        cmocka_unit_test(uploads_are_read_back),
-        cmocka_unit_test(pinned_memory_is_copied_in_order),
-        cmocka_unit_test(many_arguments_go_through_memory),
-        cmocka_unit_test(copies_between_devices_are_ordered),
-        cmocka_unit_test(copies_outlive_their_sources),
-        cmocka_unit_test(copies_within_a_device_are_ordered),
-        cmocka_unit_test(sums_over_devices_are_ordered),
-        cmocka_unit_test(shutdown_waits_for_work),
-        cmocka_unit_test(kernels_agree_with_the_cpu),
-        cmocka_unit_test(sums_are_folded_alike),
+        cmocka_unit_test(large_transfers_are_ordered),        cmocka_unit_test(small_uploads_share_a_buffer),
+        cmocka_unit_test(memory_is_reused_in_order),          cmocka_unit_test(uploads_are_read_back),
+        cmocka_unit_test(pinned_memory_is_copied_in_order),   cmocka_unit_test(many_arguments_go_through_memory),
+        cmocka_unit_test(copies_between_devices_are_ordered), cmocka_unit_test(copies_outlive_their_sources),
+        cmocka_unit_test(copies_to_the_host_are_ordered),     cmocka_unit_test(copies_within_a_device_are_ordered),
+        cmocka_unit_test(sums_over_devices_are_ordered),      cmocka_unit_test(shutdown_waits_for_work),
+        cmocka_unit_test(kernels_agree_with_the_cpu),         cmocka_unit_test(sums_are_folded_alike),
     };
     return RUN_EMULATED(tests);
 }

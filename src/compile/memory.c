@@ -6,9 +6,8 @@
 /* Whether the copy goes on beside later steps of the device that it copies from. */
 static bool is_sent(const bti_planner *planner, const bti_step *copy) {
     const bti_target_facts *from = planner->how->target(copy->device);
-    return from->sends &&
-           from ==
-               planner->how->target(bti_value_device(planner, planner->plan->operands.items[copy->first_operand + 1]));
+    int to = bti_value_device(planner, planner->plan->operands.items[copy->first_operand + 1]);
+    return from == planner->how->target(to) ? from->sends : from->is_fetched;
 }
 
 /* What is sent does not lie where later steps may write. */

@@ -106,6 +106,8 @@ struct bti_timings;
 bool bti_device_sends(int to_id, int from_id);
 bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
                           size_t bytes, bti_work_end *end, struct bti_timings *timings);
+/* Whether a copy into the host's memory, which is the first one's, runs beside what the second launches: bti_device_copy by a thread that has waited for its bytes. */
+bool bti_device_is_fetched(int to_id, int from_id);
 /* Launches recorded once and run again, as in drivers/driver.h; for devices that can. */
 bool bti_device_records(int id);
 bt_status bti_device_graph_begin(int id);

@@ -218,6 +218,10 @@ bool bti_device_sends(int to_id, int from_id) {
     return driver->target->sends && driver == bti_registry_at(from_id)->driver && to_id != from_id;
 }
 
+bool bti_device_is_fetched(int to_id, int from_id) {
+    return bti_registry_at(from_id)->driver->target->is_fetched && bti_registry_at(to_id)->driver->host_memory;
+}
+
 bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
                           size_t bytes, bti_work_end *end, bti_timings *timings) {
     BTI_TRY(bti_device_open(to_id));

@@ -117,7 +117,7 @@ static void wait_and_check(bti_run_task *task) {
 }
 
 static void finish_task(bti_run_task *task) {
-    if (task->plan->kind == BTI_TASK_SEND) bti_send_end(task);
+    if (task->plan->kind == BTI_TASK_SEND || task->plan->kind == BTI_TASK_RECEIVE) bti_send_end(task);
     bti_run_done(task->run);
 }
 static void end_held_task(bti_held *held) {
@@ -269,10 +269,7 @@ bool bti_run_task_run(bti_queue_entry *entry, bool may_complete) {
     case BTI_TASK_ARRIVE:
     case BTI_TASK_JOIN: complete = bti_collective_run(task, may_complete); break;
     case BTI_TASK_SEND:
-    case BTI_TASK_RECEIVE:
-        bti_send_run(task);
-        complete = false;
-        break;
+    case BTI_TASK_RECEIVE: complete = bti_send_run(task); break;
     }
     bti_trace_in_run(before);
     if (complete) end_task(task);

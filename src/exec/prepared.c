@@ -226,9 +226,10 @@ static bool add_to_task(bti_prepared *of, uint64_t *numbers, size_t s, bool *ope
     return true;
 }
 
-/* Whether the devices order the copy themselves. */
+/* Whether the copy runs beside what is launched behind it. */
 static bool is_sent(const bti_prepared *of, const bti_step *copy) {
-    return bti_device_sends(of->plan.storages.items[bti_plan_output(&of->plan, copy, 0)->storage].device, copy->device);
+    int to = of->plan.storages.items[bti_plan_output(&of->plan, copy, 0)->storage].device;
+    return bti_device_sends(to, copy->device) || bti_device_is_fetched(to, copy->device);
 }
 
 /* Who receives a copy by the host waits for it. */

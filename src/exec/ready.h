@@ -67,6 +67,7 @@ typedef struct bti_send_plan {
     size_t step;
     int from, to;
     uint64_t number; /* of the task that sends, on the queue of `from`, counted from the run's begin */
+    bool is_fetched; /* who receives copies, into the host's memory */
     bool received;
 } bti_send_plan;
 

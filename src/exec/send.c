@@ -73,16 +73,20 @@ static bt_status start_copy(const transfer *t) {
 static void start_sending(const transfer *t) {
     check_input(t);
     if (atomic_load(&t->send->error)) return;
-    bt_status status = start_copy(t);
+    bt_status status = t->plan->is_fetched ? bti_device_record(t->plan->from, &t->send->end.event) : start_copy(t);
     t->send->started = status == BT_OK;
     if (status != BT_OK) fail_by_last(t, status);
 }
+
+/* Whose event the end is. */
+static int device_of_end(const transfer *t) { return t->plan->is_fetched ? t->plan->from : t->plan->to; }
 
 static void end_sending(const transfer *t) {
     bool started = t->send->started;
     t->send->gave_up = false;
     bt_status status =
-        started ? bti_device_wait_since(t->plan->to, t->send->end.event, t->since_ns, NULL, &t->send->gave_up) : BT_OK;
+        started ? bti_device_wait_since(device_of_end(t), t->send->end.event, t->since_ns, NULL, &t->send->gave_up)
+                : BT_OK;
     bti_timings_note(t->plan->to, &t->send->timings, t->run->traced, status == BT_OK);
     if (status != BT_OK) fail_by_last(t, status);
     check_input(t);
@@ -108,6 +112,18 @@ static void come_after(const transfer *t) {
     fail_output(t);
 }
 
+/* The host waits for the bytes alone: what is launched behind them goes on. */
+static void fetch(const transfer *t) {
+    const bti_storage *arrived = &t->run->prepared->plan.storages.items[t->to->storage];
+    bti_run_queue_wait(t->plan->from, t->send->number);
+    bt_status status = atomic_load(&t->send->error)
+                           ? BT_OK
+                           : bti_device_copy(t->plan->to, bti_run_address(t->run, t->to), t->plan->from,
+                                             bti_run_address(t->run, t->from), (size_t)arrived->bytes);
+    if (status != BT_OK) fail_by_last(t, status);
+    fail_output(t);
+}
+
 static void end_receiving(const transfer *t) {
     bti_run_queue_wait(t->plan->from, t->send->number);
     fail_output(t);
@@ -125,8 +141,10 @@ static void do_there(const bti_run_task *task, void (*what)(const transfer *t)) 
     bti_call_end(depth);
 }
 
-void bti_send_run(bti_run_task *task) {
-    do_there(task, task->plan->kind == BTI_TASK_SEND ? start_sending : come_after);
+bool bti_send_run(bti_run_task *task) {
+    bool receives = task->plan->kind == BTI_TASK_RECEIVE, is_fetched = transfer_of(task).plan->is_fetched;
+    do_there(task, !receives ? start_sending : is_fetched ? fetch : come_after);
+    return receives && is_fetched;
 }
 
 void bti_send_settle(bti_run_task *task) {
@@ -137,18 +155,19 @@ void bti_send_settle(bti_run_task *task) {
     do_there(task, end_sending);
     transfer t = transfer_of(task);
     task->unfinished = t.send->gave_up;
-    task->held = (bti_held){.device = t.plan->to, .has_event = true, .event = t.send->end.event};
+    task->held = (bti_held){.device = device_of_end(&t), .has_event = true, .event = t.send->end.event};
 }
 
 void bti_send_end(const bti_run_task *task) {
     transfer t = transfer_of(task);
-    bti_buffer_let_go(t.run->buffers[t.from->storage]);
+    bool copied = t.plan->is_fetched == (task->plan->kind == BTI_TASK_RECEIVE);
+    if (copied) bti_buffer_let_go(t.run->buffers[t.from->storage]);
 }
 
 bool bti_send_poll(const bti_run_task *task) {
     transfer t = transfer_of(task);
     bool done = true;
     if (task->plan->kind == BTI_TASK_RECEIVE) return bti_run_queue_completed(t.plan->from) >= t.send->number;
-    if (t.send->started) (void)!bti_device_query(t.plan->to, t.send->end.event, &done);
-    return done || bti_device_is_overdue(t.plan->to, t.since_ns);
+    if (t.send->started) (void)!bti_device_query(device_of_end(&t), t.send->end.event, &done);
+    return done || bti_device_is_overdue(device_of_end(&t), t.since_ns);
 }

@@ -63,13 +63,17 @@ bool bti_tasks_send(bti_prepared *of, uint64_t *numbers, size_t step) {
     if (!bti_tasks_join(of, numbers, s->device, of->plan.operands.items + s->first_operand, s->input_count))
         return false;
     bti_run_task_plan task = {.kind = BTI_TASK_SEND, .device = s->device, .send = of->sends.count};
-    bti_send_plan send = {step, s->device, to, numbers[s->device] + 1, false};
+    bti_send_plan send = {.step = step,
+                          .from = s->device,
+                          .to = to,
+                          .number = numbers[s->device] + 1,
+                          .is_fetched = bti_device_is_fetched(to, s->device)};
     return bti_vec_push(&of->sends, send) && bti_tasks_add(of, numbers, task);
 }
 
 static bool add_receipt(bti_prepared *of, uint64_t *numbers, size_t number) {
     bti_send_plan *send = &of->sends.items[number];
-    bti_run_task_plan task = {.kind = BTI_TASK_RECEIVE, .device = send->to, .send = number};
+    bti_run_task_plan task = {.kind = BTI_TASK_RECEIVE, .device = send->to, .send = number, .alone = send->is_fetched};
     if (!bti_tasks_add(of, numbers, task)) return false;
     send->received = true;
     of->ready[bti_plan_output(&of->plan, &of->plan.steps.items[send->step], 0)->storage] = numbers[send->to];

@@ -273,7 +273,7 @@ void bti_cuda_reset(void) {
 _Static_assert(offsetof(bti_cuda_device, gpu) == 0, "bti_gpu_load and the like take the device as a bti_gpu");
 
 /* A data centre's card of the last generations; the rows that a multiprocessor reads again come from the L2 cache. */
-static const bti_target_facts cuda_facts = {BTI_CUDA_FACTS, .language = BTI_LANGUAGE_CUDA};
+static const bti_target_facts cuda_facts = {BTI_CUDA_FACTS, .is_fetched = true, .language = BTI_LANGUAGE_CUDA};
 
 const bti_driver bti_driver_cuda = {
     .name = "cuda",
