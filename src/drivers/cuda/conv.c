@@ -38,7 +38,7 @@ typedef struct known_conv {
 struct bti_cuda_convs {
     cudnnHandle_t handle;  /* NULL: cuDNN does not start here */
     cudnnStatus_t started; /* why */
-    CUstream stream;       /* of the handle: compute, but during calls that are recorded; NULL: not set yet */
+    CUstream stream;       /* of the handle: compute; NULL: it must be set */
     bti_lru known;         /* used by the thread that runs the device's queue */
 };
 
@@ -90,10 +90,8 @@ static bool is_out_of_memory(cudnnStatus_t status) {
     return status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
            status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
 }
-/* Some versions call what they do not support a wrong parameter. */
-static bool is_refusal(cudnnStatus_t status) {
-    return status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000 || status / 1000 == CUDNN_STATUS_BAD_PARAM / 1000;
-}
+/* What it does not support, which some versions call a wrong parameter, and what it lacks: some parts of it are loaded when they are first needed. */
+static bool is_refusal(cudnnStatus_t status) { return status && status < CUDNN_STATUS_INTERNAL_ERROR; }
 
 static bt_status fail_cudnn(const bti_cuda_device *device, const char *call, cudnnStatus_t status) {
     return bti_fail(is_out_of_memory(status) ? BT_RESOURCE_EXHAUSTED : BT_INTERNAL, "%s: %s: cuDNN's status is %d (%s)",
@@ -285,19 +283,15 @@ static cudnnStatus_t call_cudnn(const bti_cuda_device *device, const known_conv 
         descriptor_of(entry, (bti_conv_array)entry->shape.made), (void *)(uintptr_t)work->output.address);
 }
 
-static bt_status set_stream(const bti_cuda_device *device, CUstream stream) {
-    struct bti_cuda_convs *convs = device->convs;
-    if (convs->stream == stream) return BT_OK;
-    cudnnStatus_t status = bti_cudnn.cudnnSetStream(convs->handle, stream);
-    convs->stream = status ? NULL : stream;
-    return status ? fail_cudnn(device, "cudnnSetStream", status) : BT_OK;
-}
-
-/* The stream that is recorded is destroyed after the recording: the handle does not keep it. */
+/* A stream that is recorded is destroyed after the recording, and another one may have its address. */
 static bt_status call_on_stream(bti_cuda_device *device, known_conv *entry, const bti_work *work, uint64_t workspace) {
-    BTI_TRY(set_stream(device, bti_cuda_stream(device)));
-    cudnnStatus_t status = call_cudnn(device, entry, work, workspace);
-    BTI_TRY(set_stream(device, device->compute));
+    struct bti_cuda_convs *convs = device->convs;
+    CUstream stream = bti_cuda_stream(device);
+    cudnnStatus_t status =
+        convs->stream == stream ? CUDNN_STATUS_SUCCESS : bti_cudnn.cudnnSetStream(convs->handle, stream);
+    convs->stream = !status && stream == device->compute ? stream : NULL;
+    if (status) return fail_cudnn(device, "cudnnSetStream", status);
+    status = call_cudnn(device, entry, work, workspace);
     entry->refused = is_refusal(status);
     return status && !entry->refused ? fail_cudnn(device, operations[entry->shape.made].run_by, status) : BT_OK;
 }
@@ -335,16 +329,38 @@ void bti_cuda_convs_free(bti_cuda_device *device) {
     device->convs = NULL;
 }
 
+/* All but the launch of a convolution as ResNets have it. */
+static cudnnStatus_t try_conv(const bti_cuda_device *device, const char **call) {
+    known_conv *tried = bti_calloc(1, sizeof *tried);
+    if (!tried) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+    bti_lru_entry_init(&tried->entry);
+    tried->shape = (conv_key){.made = BTI_CONV_Y,
+                              .type = CUDNN_DATA_FLOAT,
+                              .math = CUDNN_FMA_MATH,
+                              .groups = 1,
+                              .axes = 2,
+                              .shape = {{8, 64, 56, 56}, {64, 64, 3, 3}, {8, 64, 56, 56}},
+                              .before = {1, 1},
+                              .stride = {1, 1},
+                              .dilation = {1, 1}};
+    cudnnStatus_t status = make_descriptors(tried, call);
+    if (!status) status = choose_algorithm(device, tried, call);
+    bti_lru_release(&device->convs->known, &tried->entry);
+    return status;
+}
+
 void bti_cuda_convs_describe(bti_cuda_device *device, bti_str *text) {
     if (!bti_cuda_has(BTI_CUDA_CUDNN) || bti_cuda_enter(device) != BT_OK) return;
+    const char *call = "cudnnCreate";
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     bti_lock_take(&device->gpu.lock);
-    bt_status status = open_convs(device);
-    cudnnStatus_t started = status == BT_OK ? device->convs->started : CUDNN_STATUS_SUCCESS;
+    bt_status opened = open_convs(device);
+    if (opened == BT_OK) status = device->convs->started;
+    if (opened == BT_OK && !status) status = try_conv(device, &call);
     bti_lock_give(&device->gpu.lock);
-    if (bti_cuda_leave(status) != BT_OK)
+    if (bti_cuda_leave(opened) != BT_OK)
         bti_str_addf(text, "cuDNN does not start: %s\n", bt_error_text());
-    else if (started)
-        bti_str_addf(text,
-                     "cuDNN does not start, and convolutions run on kernels of ours: cudnnCreate: status %d (%s)\n",
-                     started, bti_cudnn.cudnnGetErrorString(started));
+    else if (status)
+        bti_str_addf(text, "cuDNN does not work, and convolutions run on kernels of ours: %s: status %d (%s)\n", call,
+                     status, bti_cudnn.cudnnGetErrorString(status));
 }

@@ -21,7 +21,7 @@ typedef struct bti_cudnn_algorithm {
     int reserved[3];
 } bti_cudnn_algorithm;
 
-enum { /* cudnnStatus_t: its thousands say of which kind an error is */
+enum { /* cudnnStatus_t: the thousands are kinds of errors */
        CUDNN_STATUS_SUCCESS = 0,
        CUDNN_STATUS_NOT_INITIALIZED = 1001,
        CUDNN_STATUS_BAD_PARAM = 2000,
@@ -31,6 +31,7 @@ enum { /* cudnnStatus_t: its thousands say of which kind an error is */
        CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH = 2008,
        CUDNN_STATUS_NOT_SUPPORTED = 3000,
        CUDNN_STATUS_NOT_SUPPORTED_LAYOUT = 3004,
+       CUDNN_STATUS_INTERNAL_ERROR = 4000,
        CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED = 4003,
        CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED = 4004,
        CUDNN_STATUS_EXECUTION_FAILED = 5000
