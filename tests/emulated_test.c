@@ -182,6 +182,21 @@ KERNEL(matmul_library, ((void)i, bt_matmul(x, bt_transpose(x))))
 /* All but the first column, whose rows are not aligned. */
 KERNEL(matmul_part,
        ((void)i, bt_matmul(bt_transpose(bt_slice_axis(x, 1, 1, INT64_MAX, 1)), bt_slice_axis(x, 1, 1, INT64_MAX, 1))))
+/* An image, and a kernel that is cut out of it. */
+static bt_array *image(bt_array *x) { return bt_reshape(x, 1, 1, bt_shape_of(x).size[0], bt_shape_of(x).size[1]); }
+static bt_array *window(bt_array *x) { return image(bt_slice_axis(bt_slice_axis(x, 0, 0, 3, 1), 1, 0, 3, 1)); }
+#define PADS BT_CONV(.pad_low = {1, 1}, .pad_high = {1, 1})
+static bt_array *gradient_of_window(bt_array *x) {
+    bt_array *w = window(x), *made = NULL;
+    x = bt_sub(bt_mod(x, bt_num(9)), bt_num(4)); /* sums of many have no more digits than float32 */
+    OK(bt_grad(bt_sum(bt_mul(bt_conv(image(x), w, PADS), image(x)), BT_ALL, false), &w, 1, &made));
+    return made;
+}
+KERNEL(conv, ((void)i, bt_conv(image(x), window(x), PADS)))
+KERNEL(conv_data, ((void)i, bt_conv_transposed(image(x), window(x), PADS)))
+KERNEL(conv_weights, ((void)i, gradient_of_window(x)))
+/* All rows but the first, which are not always aligned. */
+KERNEL(conv_part, ((void)i, bt_conv(image(bt_slice_axis(x, 0, 1, INT64_MAX, 1)), window(x), PADS)))
 KERNEL(uniform, ((void)x, (void)i, bt_uniform(bt_key(3), BT_F32, 5000)))
 KERNEL(concat, ((void)i, bt_concat(((bt_array *[]){x, bt_neg(x)}), 2, 1)))
 
@@ -191,21 +206,55 @@ static const struct {
 } kernels[] = {
 #define ROW(name) \
     { #name, kernel_##name }
-    ROW(map),           ROW(broadcast),      ROW(transpose),
-    ROW(flip),          ROW(half),           ROW(sum),
-    ROW(rows),          ROW(short_rows),     ROW(columns),
-    ROW(softmax),       ROW(softmax_long),   ROW(layer_norm),
-    ROW(max),           ROW(argmax),         ROW(argmin_all),
-    ROW(cumsum),        ROW(cumsum_back),    ROW(cumsum_long),
-    ROW(sort),          ROW(sort_long),      ROW(argsort),
-    ROW(take),          ROW(take_past),      ROW(take_columns),
-    ROW(gather),        ROW(scatter),        ROW(scatter_axis),
-    ROW(matmul),        ROW(matmul_library), ROW(uniform),
-    ROW(concat),        ROW(many_columns),   ROW(argmax_columns),
-    ROW(matmul_part),   ROW(scatter_line),   ROW(take_alone),
-    ROW(take_constant), ROW(take_add),       ROW(take_part),
-    ROW(take_softmax),  ROW(take_rows_sum),  ROW(take_columns_sum),
-    ROW(take_elements), ROW(gather_softmax), ROW(matmul_epilogue),
+    ROW(map),
+    ROW(broadcast),
+    ROW(transpose),
+    ROW(flip),
+    ROW(half),
+    ROW(sum),
+    ROW(rows),
+    ROW(short_rows),
+    ROW(columns),
+    ROW(softmax),
+    ROW(softmax_long),
+    ROW(layer_norm),
+    ROW(max),
+    ROW(argmax),
+    ROW(argmin_all),
+    ROW(cumsum),
+    ROW(cumsum_back),
+    ROW(cumsum_long),
+    ROW(sort),
+    ROW(sort_long),
+    ROW(argsort),
+    ROW(take),
+    ROW(take_past),
+    ROW(take_columns),
+    ROW(gather),
+    ROW(scatter),
+    ROW(scatter_axis),
+    ROW(matmul),
+    ROW(matmul_library),
+    ROW(uniform),
+    ROW(concat),
+    ROW(many_columns),
+    ROW(argmax_columns),
+    ROW(matmul_part),
+    ROW(scatter_line),
+    ROW(take_alone),
+    ROW(conv),
+    ROW(conv_data),
+    ROW(conv_weights),
+    ROW(conv_part),
+    ROW(take_constant),
+    ROW(take_add),
+    ROW(take_part),
+    ROW(take_softmax),
+    ROW(take_rows_sum),
+    ROW(take_columns_sum),
+    ROW(take_elements),
+    ROW(gather_softmax),
+    ROW(matmul_epilogue),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {

@@ -3,7 +3,7 @@
  * bti_gpu_trim, then stand in the driver's table: the device is their bti_gpu. gpu_engine.h lists the files of the engine.
  *
  * The results of a device do not depend on the number of groups or on which vendor's libraries are installed, except for matrix
- * products (the drivers document theirs). */
+ * products and convolutions (the drivers document theirs). */
 #ifndef BTI_LAUNCH_GPU_H
 #define BTI_LAUNCH_GPU_H
 

@@ -10,7 +10,7 @@ static void add_axes(bti_gpu_job *j, const int64_t sizes[BTI_CONV_AXES]) {
     BTI_GPU_NUMBERS(j, sizes[0], sizes[1], sizes[2]);
 }
 
-bt_status bti_gpu_launch_conv(bti_gpu_job *j) {
+static bt_status launch_text(bti_gpu_job *j) {
     static const bti_gpu_text_entry entry = {0, "bti_matmul", 1};
     bti_conv c = bti_conv_of(j->asked);
     bti_conv_product s = bti_conv_product_of(&c);
@@ -19,14 +19,23 @@ bt_status bti_gpu_launch_conv(bti_gpu_job *j) {
                         "%s: a convolution of %lld outputs by %lld places by %lld; each must be less than 2**31",
                         j->gpu->name, (long long)s.rows, (long long)s.columns, (long long)s.depth);
     BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
-    for (int i = 0; i < 2; i++) BTI_TRY(bti_gpu_job_make_dense_input(j, i));
-    BTI_TRY(bti_gpu_job_make_dense_output(j));
     int64_t tiles = c.groups * bti_pieces_of(s.rows, SIDE) * bti_pieces_of(s.columns, SIDE);
     BTI_GPU_ADDRESSES(j, bti_gpu_job_input(j, 1), bti_gpu_job_input(j, 0)); /* left: w, or y where w is made */
     BTI_GPU_NUMBERS(j, tiles, c.groups, s.rows, s.columns, s.depth, c.outputs, c.channels);
     add_axes(j, c.x), add_axes(j, c.w), add_axes(j, c.y), add_axes(j, c.stride), add_axes(j, c.before),
         add_axes(j, c.dilation);
     bti_words_add_address(&j->words, j->output.address);
-    BTI_TRY(bti_gpu_job_launch(j, entry, tiles));
+    return bti_gpu_job_launch(j, entry, tiles);
+}
+
+bt_status bti_gpu_launch_conv(bti_gpu_job *j) {
+    bool done = false;
+    bti_work dense = *j->asked;
+    for (int i = 0; i < 2; i++) BTI_TRY(bti_gpu_job_make_dense_input(j, i));
+    BTI_TRY(bti_gpu_job_make_dense_output(j));
+    dense.inputs = j->input;
+    dense.output = j->output;
+    if (j->gpu->driver->conv) BTI_TRY(j->gpu->driver->conv(j->gpu->device, &dense, &done));
+    if (!done) BTI_TRY(launch_text(j));
     return bti_gpu_job_store_output(j);
 }

@@ -1,4 +1,4 @@
-/* The launch of convolutions by the engine's own text (render/c/conv.h). */
+/* The launch of convolutions: by the driver's library (driver->conv), or by the engine's own text (render/c/conv.h). */
 #ifndef BTI_LAUNCH_GPU_CONV_H
 #define BTI_LAUNCH_GPU_CONV_H
 

@@ -37,6 +37,8 @@ typedef struct bti_gpu_driver {
                         bt_dtype dtype); /* with it: whether the library may support a product of the dtype */
     /* (optional) What `product` had better get the inputs as, rounded; its output stays what it is. */
     bt_dtype (*product_dtype)(void *device, const bti_work *work);
+    /* (optional) A convolution by the vendor's library, of dense operands; *done as above. */
+    bt_status (*conv)(void *device, const bti_work *work, bool *done);
     bt_status (*wait)(void *device); /* until everything launched is done */
 } bti_gpu_driver;
 
@@ -49,7 +51,7 @@ enum {
     BTI_GPU_KEYS,    /* and the two after it: of sorts and running sums */
     BTI_GPU_ORDERS,
     BTI_GPU_COUNTS,
-    BTI_GPU_WORKSPACE, /* of the vendor's library (driver->product) */
+    BTI_GPU_WORKSPACE, /* of the vendor's libraries (driver->product, driver->conv) */
     BTI_GPU_SLOTS
 };
 

@@ -4,7 +4,7 @@
  *   --model NAME   h200 (default), a100 or rtx4090: compute capability, multiprocessors, registers and shared memory
  *   --nvrtc PATH   the compiler; otherwise the one that support/find_nvrtc.h finds
  * The default device is the first GPU, unless BERTH_FLAGS says otherwise. BERTH_FAKE_SEED is the seed of orders and of approximate
- * instructions. Compiled kernels are kept in the build's folder emulated/, apart from those for real GPUs. Exit code: the command's,
+ * instructions. BERTH_FAKE_WITHOUT leaves libraries out whose names contain it ("cudnn"). Compiled kernels are kept in the build's folder emulated/, apart from those for real GPUs. Exit code: the command's,
  * 128 and its signal, 77 where there is no NVRTC. */
 #include <errno.h>
 #include <glob.h>
@@ -71,13 +71,15 @@ static bool write_machine(void) {
 }
 
 static bool make_machine(void) {
-    const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1", "libcublasLt.so.13", "libnccl.so.2"};
+    const char *const names[] = {"libcuda.so.1", "libnvidia-ml.so.1", "libcublasLt.so.13", "libcudnn.so.9",
+                                 "libnccl.so.2"};
+    const char *without = getenv("BERTH_FAKE_WITHOUT");
     char compiler_name[32];
     mkdir(BERTH_BUILD_DIR "/emulated", 0777);
     snprintf(machine_folder, sizeof machine_folder, "%s/emulated/machine-XXXXXX", BERTH_BUILD_DIR);
     if (!mkdtemp(machine_folder)) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!link_library(names[i], names[i])) return false;
+        if (!(without && *without && strstr(names[i], without)) && !link_library(names[i], names[i])) return false;
     snprintf(compiler_name, sizeof compiler_name, "libnvrtc.so.%d", compiler.major);
     return link_library(compiler_name, "libnvrtc.so.13") && write_machine();
 }

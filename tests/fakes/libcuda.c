@@ -480,3 +480,5 @@ FAKE_API fake_stream *fake_stream_of(CUstream stream);
 fake_stream *fake_stream_of(CUstream stream) { return &fake_enter_stream(stream)->stream; }
 FAKE_API int fake_device_of(CUdevice device);
 int fake_device_of(CUdevice device) { return visible[device]; }
+FAKE_API int fake_current_device(void); /* of the machine; -1: there is no current context */
+int fake_current_device(void) { return depth ? stack[depth - 1]->device : -1; }

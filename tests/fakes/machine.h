@@ -1,4 +1,4 @@
-/* A fake machine with NVIDIA GPUs: the libraries of this folder (libcuda, NVML, NVRTC, cuBLASLt, NCCL; written for these tests) report it
+/* A fake machine with NVIDIA GPUs: the libraries of this folder (libcuda, NVML, NVRTC, cuBLASLt, cuDNN, NCCL; written for these tests) report it
  * and compute on the host. The JSON file of the environment variable BERTH_FAKE_MACHINE describes it:
  *
  *     {"driver": "580.65.06", "cuda": 13000, "nvrtc": [13, 0],

@@ -23,6 +23,7 @@ static void init_engine(bti_cuda_device *device, const bti_allocator *allocator)
                                                  .product = bti_cuda_product,
                                                  .has_product = bti_cuda_has_product,
                                                  .product_dtype = bti_cuda_product_dtype,
+                                                 .conv = bti_cuda_conv,
                                                  .wait = bti_cuda_sync};
     bti_gpu *gpu = &device->gpu;
     gpu->driver = &engine_driver;
@@ -119,6 +120,7 @@ static void cuda_close(void *opened) {
     bti_cuda_communicators_free(device);
     bti_cuda_free_retired(device, true);
     bti_cuda_products_free(device);
+    bti_cuda_convs_free(device);
     bti_cuda_words_free(device);
     bti_cuda_marks_free(device);
     if (current && !atomic_load(&device->lost)) destroy_streams(device);
@@ -246,13 +248,9 @@ static bt_status cuda_follow(void *opened, bti_event event) {
 /* --- for `berth doctor` ------------------------------------------------------------------------------------------- */
 
 static void cuda_describe(void *opened, bti_str *text) {
-    static const char *const used_for[BTI_CUDA_LIBRARIES] = {"CUDA",
-                                                             "what other programs use",
-                                                             "compiles kernels",
-                                                             "matrix products",
-                                                             "looked for only: no operation uses it",
-                                                             "sums over GPUs"};
-    const bti_cuda_device *device = opened;
+    static const char *const used_for[BTI_CUDA_LIBRARIES] = {
+        "CUDA", "what other programs use", "compiles kernels", "matrix products", "convolutions", "sums over GPUs"};
+    bti_cuda_device *device = opened;
     bti_str_addf(text, "%s: compute capability %d.%d, %d multiprocessors\n", device->name, device->architecture / 10,
                  device->architecture % 10, device->gpu.units);
     for (int i = 0; i < BTI_CUDA_LIBRARIES; i++) {
@@ -263,6 +261,7 @@ static void cuda_describe(void *opened, bti_str *text) {
         else
             bti_str_addf(text, "%s (%s): not there: %s\n", state->title, used_for[i], state->reason);
     }
+    bti_cuda_convs_describe(device, text);
 }
 
 void bti_cuda_reset(void) {

@@ -75,6 +75,7 @@ typedef struct bti_cuda_device {
     size_t shared_opt_in;         /* the most shared memory of a group, in bytes */
     struct bti_cuda_words *words; /* launch.c: for launches with too many words for parameters */
     struct bti_cuda_products *products;
+    struct bti_cuda_convs *convs;
     struct bti_cuda_capture *capture;         /* graph.c: a thread is recording launches; else NULL */
     bti_cuda_retired *retired, *last_retired; /* oldest first */
     bti_lock retired_lock;
@@ -180,6 +181,12 @@ bt_status bti_cuda_product(void *device, const bti_work *work, bool *done);
 bool bti_cuda_has_product(void *device, bt_dtype dtype);
 bt_dtype bti_cuda_product_dtype(void *device, const bti_work *work);
 void bti_cuda_products_free(bti_cuda_device *device);
+
+/* --- conv.c ------------------------------------------------------------------------------------------------------- */
+bt_status bti_cuda_conv(void *device, const bti_work *work, bool *done);
+/* For `berth doctor`: starts cuDNN if it is there, and says if it does not. */
+void bti_cuda_convs_describe(bti_cuda_device *device, bti_str *text);
+void bti_cuda_convs_free(bti_cuda_device *device);
 
 /* --- graph.c ------------------------------------------------------------------------------------------------------ */
 /* The stream of launches: compute, or the stream that the calling thread is recording. */

@@ -17,8 +17,8 @@ bti_cuda_driver_api bti_cu;
 bti_nvml_api bti_nvml;
 bti_nvrtc_api bti_nvrtc;
 bti_cublaslt_api bti_cublaslt;
+bti_cudnn_api bti_cudnn;
 bti_nccl_api bti_nccl;
-static size_t (*cudnn_version)(void);
 
 typedef struct symbol {
     const char *name;
@@ -48,6 +48,11 @@ static const symbol cublaslt_symbols[] = {
 #include "drivers/cuda/cublaslt.def"
     {0}};
 #undef API
+#define API bti_cudnn
+static const symbol cudnn_symbols[] = {
+#include "drivers/cuda/cudnn.def"
+    {0}};
+#undef API
 #define API bti_nccl
 static const symbol nccl_symbols[] = {
 #include "drivers/cuda/nccl.def"
@@ -55,7 +60,6 @@ static const symbol nccl_symbols[] = {
 #undef API
 #undef BTI_SYMBOL
 #undef BTI_SYMBOL_OPTIONAL
-static const symbol cudnn_symbols[] = {{"cudnnGetVersion", (void **)&cudnn_version, false}, {0}};
 
 typedef struct cuda_library {
     const char *names[4]; /* tried in this order */
@@ -93,7 +97,7 @@ static void ask_cublaslt(bti_cuda_library_state *state) {
     set_version(state, version / 10000, version % 10000 / 100, version % 100);
 }
 static void ask_cudnn(bti_cuda_library_state *state) {
-    int version = (int)cudnn_version(); /* 9.1.0 as 90100 */
+    int version = (int)bti_cudnn.cudnnGetVersion(); /* 9.1.0 as 90100 */
     set_version(state, version / 10000, version % 10000 / 100, version % 100);
 }
 static void ask_nccl(bti_cuda_library_state *state) {
@@ -125,11 +129,12 @@ static cuda_library libraries[BTI_CUDA_LIBRARIES] = {
                            "libcublas-12-9, or Python's nvidia-cublas",
                            ask_cublaslt,
                            .state.title = "cuBLASLt"},
-    [BTI_CUDA_CUDNN] = {{"libcudnn.so.9", "libcudnn.so.8"},
+    [BTI_CUDA_CUDNN] = {{"libcudnn.so.9"},
                         cudnn_symbols,
                         false,
                         false,
-                        "no operation needs it",
+                        "without it convolutions run on kernels of ours; NVIDIA's package libcudnn9-cuda-13 or "
+                        "libcudnn9-cuda-12, or Python's nvidia-cudnn-cu13",
                         ask_cudnn,
                         .state.title = "cuDNN"},
     [BTI_CUDA_NCCL] = {{"libnccl.so.2"},
