@@ -72,16 +72,16 @@ mkdir -p "$work" || exit 1
 fact() { printf '%-12s %s\n' "$1" "${2:-none}" >>"$work/facts"; }
 path_of() { compgen -G "$1" 2>/dev/null | sort -V | tail -n 1; }
 
-# find_cuda: where CUDA's libraries are only in a Python's wheels, berth is told; PATH gets the toolkit's tools.
+# find_cuda: where one of CUDA's libraries is only in a Python's wheels, berth is told; PATH gets the toolkit's tools.
 find_cuda() {
-    local wheels='' tools
+    local wheels='' tools library
     tools=$(path_of '/usr/local/cuda*/bin')
     [ -z "$tools" ] || PATH=$PATH:$tools
     have python3 && wheels=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
-    if [ -n "$wheels" ] && { [ -z "$(path_of '/usr/local/cuda*/lib64/libnvrtc.so.1[23]')" ] ||
-        [ -z "$(path_of '/usr/local/cuda*/lib64/libcublasLt.so.1[23]')" ]; }; then
-        cuda_flags="cuda_path=$wheels:/usr/local/cuda"
-    fi
+    [ -n "$wheels" ] || return
+    for library in libnvrtc.so.1[23] libcublasLt.so.1[23] libcudnn.so.9; do
+        [ -n "$(path_of "/usr/local/cuda*/lib64/$library")" ] || cuda_flags="cuda_path=/usr/local/cuda:$wheels"
+    done
 }
 
 find_facts() {
