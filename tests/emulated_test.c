@@ -197,6 +197,15 @@ KERNEL(conv_data, ((void)i, bt_conv_transposed(image(x), window(x), PADS)))
 KERNEL(conv_weights, ((void)i, gradient_of_window(x)))
 /* All rows but the first, which are not always aligned. */
 KERNEL(conv_part, ((void)i, bt_conv(image(bt_slice_axis(x, 0, 1, INT64_MAX, 1)), window(x), PADS)))
+/* Rows as channels: products of a kernel of one element. */
+static bt_array *channels(bt_array *x) {
+    x = bt_sub(bt_mod(x, bt_num(9)), bt_num(4));
+    return bt_reshape(bt_concat(((bt_array *[]){x, bt_neg(x)}), 2, 0), 2, bt_shape_of(x).size[0], 1,
+                      bt_shape_of(x).size[1]);
+}
+static bt_array *column(bt_array *x) { return bt_slice_axis(x, 1, 0, 2, 1); }
+KERNEL(conv_places, ((void)i, bt_conv(channels(x), bt_reshape(bt_transpose(column(x)), 2, -1, 1, 1), NULL)))
+KERNEL(conv_places_data, ((void)i, bt_conv_transposed(channels(x), bt_reshape(column(x), -1, 2, 1, 1), NULL)))
 KERNEL(uniform, ((void)x, (void)i, bt_uniform(bt_key(3), BT_F32, 5000)))
 KERNEL(concat, ((void)i, bt_concat(((bt_array *[]){x, bt_neg(x)}), 2, 1)))
 
@@ -206,55 +215,23 @@ static const struct {
 } kernels[] = {
 #define ROW(name) \
     { #name, kernel_##name }
-    ROW(map),
-    ROW(broadcast),
-    ROW(transpose),
-    ROW(flip),
-    ROW(half),
-    ROW(sum),
-    ROW(rows),
-    ROW(short_rows),
-    ROW(columns),
-    ROW(softmax),
-    ROW(softmax_long),
-    ROW(layer_norm),
-    ROW(max),
-    ROW(argmax),
-    ROW(argmin_all),
-    ROW(cumsum),
-    ROW(cumsum_back),
-    ROW(cumsum_long),
-    ROW(sort),
-    ROW(sort_long),
-    ROW(argsort),
-    ROW(take),
-    ROW(take_past),
-    ROW(take_columns),
-    ROW(gather),
-    ROW(scatter),
-    ROW(scatter_axis),
-    ROW(matmul),
-    ROW(matmul_library),
-    ROW(uniform),
-    ROW(concat),
-    ROW(many_columns),
-    ROW(argmax_columns),
-    ROW(matmul_part),
-    ROW(scatter_line),
-    ROW(take_alone),
-    ROW(conv),
-    ROW(conv_data),
-    ROW(conv_weights),
-    ROW(conv_part),
-    ROW(take_constant),
-    ROW(take_add),
-    ROW(take_part),
-    ROW(take_softmax),
-    ROW(take_rows_sum),
-    ROW(take_columns_sum),
-    ROW(take_elements),
-    ROW(gather_softmax),
-    ROW(matmul_epilogue),
+    ROW(map),           ROW(broadcast),      ROW(transpose),
+    ROW(flip),          ROW(half),           ROW(sum),
+    ROW(rows),          ROW(short_rows),     ROW(columns),
+    ROW(softmax),       ROW(softmax_long),   ROW(layer_norm),
+    ROW(max),           ROW(argmax),         ROW(argmin_all),
+    ROW(cumsum),        ROW(cumsum_back),    ROW(cumsum_long),
+    ROW(sort),          ROW(sort_long),      ROW(argsort),
+    ROW(take),          ROW(take_past),      ROW(take_columns),
+    ROW(gather),        ROW(scatter),        ROW(scatter_axis),
+    ROW(matmul),        ROW(matmul_library), ROW(uniform),
+    ROW(concat),        ROW(many_columns),   ROW(argmax_columns),
+    ROW(matmul_part),   ROW(scatter_line),   ROW(take_alone),
+    ROW(conv),          ROW(conv_data),      ROW(conv_weights),
+    ROW(conv_part),     ROW(conv_places),    ROW(conv_places_data),
+    ROW(take_constant), ROW(take_add),       ROW(take_part),
+    ROW(take_softmax),  ROW(take_rows_sum),  ROW(take_columns_sum),
+    ROW(take_elements), ROW(gather_softmax), ROW(matmul_epilogue),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {

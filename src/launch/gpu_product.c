@@ -133,8 +133,8 @@ static bt_status round_input(bti_gpu *gpu, bti_gpu_work *work, int slot, bt_dtyp
     return bti_gpu_work_as_kernels(gpu, work, &cast, &done);
 }
 
-/* By the driver's library, with inputs as it had better get them if there is memory for that. */
-static bt_status launch_by_library(bti_gpu *gpu, bti_gpu_work *work, const bti_work *product, bool *done) {
+/* With inputs as the library had better get them if there is memory for that. */
+bt_status bti_gpu_launch_by_library(bti_gpu *gpu, bti_gpu_work *work, const bti_work *product, bool *done) {
     const bti_gpu_driver *driver = gpu->driver;
     bti_work rounded = *product;
     bti_operand inputs[2];
@@ -160,7 +160,7 @@ static const bti_gpu_text_entry product_entry = {0, "bti_matmul", 1};
 
 bt_status bti_gpu_launch_matmul(bti_gpu_job *j) {
     bool done;
-    BTI_TRY(launch_by_library(j->gpu, j->work, j->asked, &done));
+    BTI_TRY(bti_gpu_launch_by_library(j->gpu, j->work, j->asked, &done));
     if (done) return BT_OK;
     int64_t tiles, batch_step;
     BTI_TRY(bti_gpu_job_make_dense_output(j));
@@ -186,7 +186,7 @@ static bt_status launch_apart(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_kernel *
         BTI_TRY(bti_gpu_scratch(gpu, BTI_GPU_OUTPUT, bytes, &placed.output.address));
     in_place.address[made] = placed.output.address;
     BTI_TRY(bti_gpu_kernel_find_text(gpu, kernel, &in_place));
-    BTI_TRY(launch_by_library(gpu, work, &placed, done));
+    BTI_TRY(bti_gpu_launch_by_library(gpu, work, &placed, done));
     return *done ? bti_gpu_kernel_launch(gpu, kernel, &in_place) : BT_OK;
 }
 

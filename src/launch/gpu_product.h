@@ -28,7 +28,12 @@ typedef bt_status bti_gpu_product_function(void *data, uint64_t left, uint64_t r
 bt_status bti_gpu_product_each(const bti_work *work, const bti_gpu_product *product, bti_gpu_product_function *function,
                                void *data);
 
+struct bti_gpu;
+struct bti_gpu_work;
 struct bti_gpu_job;
+/* Launches a product by the driver's library. `work`: the program that it is part of. *done false: the driver has none, or it does not support this product; nothing is launched. */
+bt_status bti_gpu_launch_by_library(struct bti_gpu *gpu, struct bti_gpu_work *work, const bti_work *product,
+                                    bool *done);
 /* Launches the product of a job (gpu_job.h): by the driver's library (driver->product), or by the engine's own text. */
 bt_status bti_gpu_launch_matmul(struct bti_gpu_job *job);
 
