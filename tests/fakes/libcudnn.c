@@ -1,6 +1,6 @@
 /* A fake cuDNN (NVIDIA, "cuDNN API", libraries cudnn_ops and cudnn_cnn): it checks what it is asked for as the library documents, and libcudnn_conv.c
  * computes it. A wrong parameter is a finding. Which algorithms a shape has, in which order, with which workspace and kind of
- * products, is drawn from the shape and BERTH_FAKE_SEED; some shapes have none. */
+ * products, is drawn from the shape and BERTH_FAKE_SEED; some small shapes have none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +28,7 @@ int fake_current_device(void);
 #define DROP(what) (free(what), fake_live(-1), 0)
 #define WORKSPACE_ALIGNED 256
 #define ALIGNED 16
+#define SMALL (1 << 16) /* elements */
 #define HUGE_WORKSPACE ((uint64_t)1 << 32)
 
 /* What no caller should ask for. */
@@ -220,7 +221,7 @@ static bool is_coarse(int made, int algorithm) {
 static bti_cudnn_algorithm algorithm_of(const fake_conv *c, int algorithm, int asked_math) {
     uint64_t hash = fake_conv_hash(c), own = hash * (uint64_t)(2 * algorithm + 3) >> 7;
     static const uint64_t sizes[] = {0, 256, 1000, 1 << 16};
-    bool few = hash % 8 == 0; /* only algorithms that berth does not take */
+    bool few = hash % 8 == 0 && fake_conv_count(c, FAKE_X) < SMALL; /* only algorithms that berth does not take */
     bool is_there = few ? !is_deterministic(c->made, algorithm) || is_coarse(c->made, algorithm) : own % 4 != 0;
     if (!few && algorithm == 1) is_there = true;
     bti_cudnn_algorithm made = {.algo = algorithm, .time = -1, .mathType = asked_math};

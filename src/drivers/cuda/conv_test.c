@@ -69,7 +69,7 @@ static void make(problem *p, bti_cuda_device *device, const window *of, bt_dtype
             double value = sin(1 + i * 0.37 + a); /* of all digits */
             if (dtype == BT_F64)
                 ((double *)(void *)p->host[a])[i] = value;
-            else if (dtype == BT_F32)
+            else
                 ((float *)(void *)p->host[a])[i] = (float)value;
         }
         OK(bti_driver_cuda.alloc(device, bytes, &p->memory[a]));

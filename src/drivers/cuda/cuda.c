@@ -260,8 +260,8 @@ static void cuda_describe(void *opened, bti_str *text) {
                          used_for[i], state->path);
         else
             bti_str_addf(text, "%s (%s): not there: %s\n", state->title, used_for[i], state->reason);
+        if (i == BTI_CUDA_CUDNN) bti_cuda_convs_describe(device, text);
     }
-    bti_cuda_convs_describe(device, text);
 }
 
 void bti_cuda_reset(void) {
