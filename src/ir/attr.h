@@ -49,6 +49,7 @@ typedef union bti_attr {
         /* By axis of x behind the first two: steps of the window, at least 1; elements before x that count as 0; steps between the window's elements, at least
          * 1. Unused ones 1, 0, 1. */
         int64_t stride[BTI_CONV_AXES], before[BTI_CONV_AXES], dilation[BTI_CONV_AXES];
+        int64_t narrow; /* 1: the inputs are small floats that were widened, so products of eleven digits are exact */
     } window;
     struct {
         int64_t length;      /* steps; may be symbolic */

@@ -68,6 +68,15 @@ static bt_status launch_product(bti_gpu_job *j, const bti_work *dense, bool *don
     return bti_gpu_launch_by_library(j->gpu, j->work, &product, done);
 }
 
+/* Small floats that were widened are multiplied by tensor cores in the library of convolutions alone. */
+static bt_status launch_by_libraries(bti_gpu_job *j, const bti_work *dense, bool *done) {
+    const bti_gpu_driver *driver = j->gpu->driver;
+    bool narrow = dense->attr->window.narrow;
+    if (!narrow) BTI_TRY(launch_product(j, dense, done));
+    if (!*done && driver->conv) BTI_TRY(driver->conv(j->gpu->device, dense, done));
+    return *done || !narrow ? BT_OK : launch_product(j, dense, done);
+}
+
 bt_status bti_gpu_launch_conv(bti_gpu_job *j) {
     bool done = false;
     bti_work dense = *j->asked;
@@ -75,8 +84,7 @@ bt_status bti_gpu_launch_conv(bti_gpu_job *j) {
     BTI_TRY(bti_gpu_job_make_dense_output(j));
     dense.inputs = j->input;
     dense.output = j->output;
-    BTI_TRY(launch_product(j, &dense, &done));
-    if (!done && j->gpu->driver->conv) BTI_TRY(j->gpu->driver->conv(j->gpu->device, &dense, &done));
+    BTI_TRY(launch_by_libraries(j, &dense, &done));
     if (!done) BTI_TRY(launch_text(j));
     return bti_gpu_job_store_output(j);
 }

@@ -182,10 +182,11 @@ static void settle_axis(call *c, int i, int64_t places_of_y) {
     if (bti_shape(c->w)[2 + i] == 1) c->attr.window.dilation[i] = 1;
 }
 
-/* Of one dtype; small floats are summed in float32. */
+/* Of one dtype; small floats are summed in float32. Gradients are too: what comes back to a small float is one. */
 static bt_dtype meet(call *c) {
     bool weak;
     bt_dtype dtype = bti_meet((bt_array *[]){c->given, c->w}, 2, &weak);
+    c->attr.window.narrow = bti_is_small(dtype);
     c->given = bti_widen(bti_cast(c->given, dtype));
     c->w = bti_widen(bti_cast(c->w, dtype));
     return dtype;

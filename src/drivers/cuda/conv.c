@@ -44,10 +44,12 @@ struct bti_cuda_convs {
 
 /* --- the shape of a convolution ----------------------------------------------------------------------------------- */
 
-static bool read_types(bt_dtype dtype, conv_key *s) {
-    bool highest = bti_flag_choice(BTI_FLAG_matmul_precision) == 0;
+/* TF32 has the digits of all small floats. */
+static bool read_types(const bti_work *work, conv_key *s) {
+    bt_dtype dtype = work->output.dtype;
+    bool whole = bti_flag_choice(BTI_FLAG_matmul_precision) == 0 && !work->attr->window.narrow;
     s->type = dtype == BT_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-    s->math = dtype == BT_F32 && highest ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    s->math = dtype == BT_F32 && whole ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
     return dtype == BT_F32 || dtype == BT_F64;
 }
 
@@ -68,7 +70,7 @@ static bool is_symmetric(const bti_conv *c, int axis) {
 /* False: it is none of cuDNN's. */
 static bool read_shape(const bti_work *work, conv_key *s) {
     memset(s, 0, sizeof *s);
-    if (!read_types(work->output.dtype, s)) return false;
+    if (!read_types(work, s)) return false;
     bti_conv c = bti_conv_of(work);
     s->made = (int32_t)c.made;
     s->axes = c.x[0] == 1 && c.w[0] == 1 && c.y[0] == 1 && !c.before[0] ? 2 : 3;

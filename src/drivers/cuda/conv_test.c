@@ -170,6 +170,12 @@ static void flags_choose_the_products(void **state) {
             drop(&p, d);
         }
         assert_int_equal(done[i], done[0]);
+        make(&p, d, &windows[1], BT_F32, BTI_OP_conv_data); /* small floats, whatever the flag says */
+        int before = count_of("algorithms 0 0 0");
+        p.attr.window.narrow = 1;
+        (void)run(&p, d);
+        assert_int_equal(count_of("algorithms 0 0 0"), before + (i == 0));
+        drop(&p, d);
         assert_true(i ? most > 2e-4 && most < 1e-2 : most <= 5e-5);
         make(&p, d, &windows[0], BT_F64, BTI_OP_conv);
         assert_true(!run(&p, d) || difference(&p, d) < 1e-13);
