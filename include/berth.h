@@ -10,7 +10,7 @@
  *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
  *     task.h      functions and actors in workers              call.h      the macros of task.h
  *     custom.h    operations of the program's, callbacks       matrices.h  products, triangles, diagonals
- *     windows.h   convolution and pooling
+ *     windows.h   convolution and pooling                  attention.h scaled dot product attention
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -18,6 +18,7 @@
 #define BERTH_H
 
 #include <berth/array.h>
+#include <berth/attention.h>
 #include <berth/control.h>
 #include <berth/custom.h>
 #include <berth/device.h>

@@ -163,7 +163,8 @@ void case_end(bt_array *got, const host *want, double tolerance) {
 }
 
 static const cases *cases_of(const char *name) {
-    const cases *const lists[] = {elementwise_cases, structured_cases, conv_cases, source_cases, control_cases};
+    const cases *const lists[] = {elementwise_cases, structured_cases, conv_cases,
+                                  attention_cases,   source_cases,     control_cases};
     for (int i = 0; i < COUNT(lists); i++)
         for (const cases *c = lists[i]; c->name; c++)
             if (!strcmp(c->name, name)) return c;

@@ -205,6 +205,7 @@ static void operations(void **state) {
         ARRAY(bt_median, bt_median(NULL, BT_ALL, false));
         ARRAY(bt_logaddexp, bt_logaddexp(NULL, NULL));
         ARRAY(bt_nan_to_num, bt_nan_to_num(NULL, 0, 0, 0));
+        ARRAY(bt_attention, bt_attention(NULL, NULL, NULL, NULL));
         ARRAY(bt_conv, bt_conv(NULL, NULL, NULL));
         ARRAY(bt_conv_transposed, bt_conv_transposed(NULL, NULL, NULL));
         ARRAY(bt_conv2d, bt_conv2d(NULL, NULL, NULL, NULL, NULL, 1));
@@ -284,6 +285,7 @@ static void what_shapes_and_dtypes_are_wrong(void **state) {
         ARRAY(bt_quantile, bt_quantile(x, 2, BT_ALL, false));
         ARRAY(bt_median, bt_median(x, BT_AXES(9), false));
         ARRAY(bt_logaddexp, bt_logaddexp(bt_ones(BT_F32, 2), bt_ones(BT_F32, 3)));
+        ARRAY(bt_attention, bt_attention(bt_f32(1), x, x, NULL));
         ARRAY(bt_conv, bt_conv(x, x, NULL));
         ARRAY(bt_conv_transposed, bt_conv_transposed(x, x, NULL));
         ARRAY(bt_conv2d, bt_conv2d(x, x, NULL, NULL, NULL, 1));

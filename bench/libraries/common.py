@@ -76,12 +76,17 @@ INPUTS = {
 }
 INPUTS |= {"layer_norm_gradient": lambda: [*INPUTS["layer_norm"](), floats(4, -1, 1, 8192, 1024)],
            "softmax_gradient": lambda: [*INPUTS["softmax"](), floats(2, -1, 1, 8192, 1024)]}
+TOKENS, PLACES = 64, 1024  # of kv_cache
 # Rows of convolutions: channels, size, outputs, groups, kernel, stride, padding.
 CONVS = {"conv3x3": (64, 56, 64, 1, 3, 1, 1), "conv7x7s2": (3, 224, 64, 1, 7, 2, 3), "conv1x1": (256, 56, 64, 1, 1, 1, 0),
          "conv_depthwise": (128, 28, 128, 128, 3, 1, 1)}
 INPUTS |= {row: partial(lambda c, size, o, groups, k, *_: [floats(1, -1, 1, 8, c, size, size), floats(2, -1, 1, o, c // groups, k, k)], *conv)
            for row, conv in CONVS.items()}
 INPUTS["conv_grad"] = lambda: [*INPUTS["conv3x3"](), floats(3, -1, 1, 8, 64, 56, 56)]
+INPUTS |= {"attention": lambda: [floats(1 + i, -1, 1, 8, 8, 512, 64) for i in range(3)],
+           "attention_causal": lambda: [floats(1 + i, -1, 1, 1, 16, 2048, 64) for i in range(3)],
+           "attention_grad": lambda: [floats(1 + i, -1, 1, 8, 8, 512, 64) for i in range(4)],
+           "kv_cache": lambda: [*(floats(1 + i, -1, 1, TOKENS, 1, 12, 1, 64) for i in range(3)), *(floats(4 + i, -1, 1, 1, 12, PLACES, 64) for i in range(2))]}
 INPUTS["resnet18"] = lambda: [floats(1, -1, 1, 8, 3, 224, 224), floats(2, -0.05, 0.05, 11688512)]
 
 
@@ -236,7 +241,8 @@ def startup(source):
 
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
-              "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3}
+              "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3,
+              "attention_grad": 1e-4}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
 TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}

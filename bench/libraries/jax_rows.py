@@ -1,11 +1,12 @@
 import os
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy
 
-from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, MILLION, NETWORKS, PRODUCT_KINDS, PRODUCT_SIDES, Row,
-                    SCAN_STEPS, WHILE_STEPS, batch, gru_inputs, new_function, parameters, plain, resnet18, startup, thin_products)
+from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, MILLION, NETWORKS, PLACES, PRODUCT_KINDS,
+                    PRODUCT_SIDES, SCAN_STEPS, TOKENS, WHILE_STEPS, Row, batch, gru_inputs, new_function, parameters, plain, resnet18, startup, thin_products)
 
 if DEVICE != "cpu":
     jax.config.update("jax_default_matmul_precision", "highest")  # float32 as berth's, not TF32
@@ -53,6 +54,38 @@ def conv_gradients():
     x, w, d = map(jnp.asarray, INPUTS["conv_grad"]())
     call = jax.jit(conv_and_gradients)
     return Row(lambda repetition: call(x, w, d), lambda: jnp.concatenate([part.reshape(-1) for part in call(x, w, d)]))
+
+
+def attention(q, k, v, causal=False):
+    """JAX's axes are [batch, length, heads, depth]."""
+    turned = [x.swapaxes(1, 2) for x in (q, k, v)]
+    return jax.nn.dot_product_attention(*turned, is_causal=causal).swapaxes(1, 2)
+
+
+def attention_and_gradients(q, k, v, d):
+    y, back = jax.vjp(partial(attention, causal=True), q, k, v)
+    return [y, *back(d)]
+
+
+def attention_gradients():
+    inputs = list(map(jnp.asarray, INPUTS["attention_grad"]()))
+    call = jax.jit(attention_and_gradients)
+    return Row(lambda repetition: call(*inputs), lambda: jnp.concatenate([part.reshape(-1) for part in call(*inputs)]))
+
+
+def add_token(carry, token):
+    keys, values, count = carry
+    q, k, v = token
+    keys, values = (jax.lax.dynamic_update_slice(x, y, (0, 0, count, 0)) for x, y in ((keys, k), (values, v)))
+    turned = [x.swapaxes(1, 2) for x in (q, keys, values)]
+    out = jax.nn.dot_product_attention(*turned, key_value_seq_lengths=jnp.full((1,), count + 1))
+    return (keys, values, count + 1), out.swapaxes(1, 2)
+
+
+def kv_cache():
+    q, k, v, keys, values = map(jnp.asarray, INPUTS["kv_cache"]())
+    call = jax.jit(lambda q, k, v, keys, values: jax.lax.scan(add_token, (keys, values, jnp.int32(PLACES - TOKENS)), (q, k, v))[1])
+    return Row(lambda repetition: call(q, k, v, keys, values), steps=TOKENS)
 
 
 def conv_and_norm(x, w, stride, scale, bias):
@@ -357,6 +390,10 @@ JIT = {
     "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
     "softmax_gradient": gradients("softmax_gradient", jax.nn.softmax),
     **{row: compiled(row, conv(row)) for row in CONVS},
+    "attention": compiled("attention", attention),
+    "attention_causal": compiled("attention_causal", partial(attention, causal=True)),
+    "attention_grad": attention_gradients,
+    "kv_cache": kv_cache,
     "conv_grad": conv_gradients,
     "resnet18": compiled("resnet18", lambda x, weights: resnet18(conv_and_norm, pool, jax.nn.relu, lambda x: x.mean((2, 3)), x, weights)),
     "matmul_vmap": compiled("matmul_vmap", jax.vmap(jnp.matmul, (None, 0))),

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
-                    PRODUCT_SIDES, Row, batch, gru_inputs, parameters, plain, resnet18, startup, thin_products)
+                    PLACES, PRODUCT_SIDES, TOKENS, Row, batch, gru_inputs, parameters, plain, resnet18, startup, thin_products)
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
 torch.backends.cudnn.allow_tf32 = False  # true float32 in nn.GRU too, as in matrix products
@@ -62,6 +62,34 @@ def conv_gradients():
         return [y, *torch.autograd.grad(y, (x, w), d)]
 
     return Row(run, lambda: torch.cat([part.detach().reshape(-1) for part in run(0)]))
+
+
+def attention_gradients():
+    """The result too."""
+    q, k, v, d = map(tensor, INPUTS["attention_grad"]())
+    given = [x.requires_grad_() for x in (q, k, v)]
+
+    def run(repetition):
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return [y, *torch.autograd.grad(y, given, d)]
+
+    return Row(run, lambda: torch.cat([part.detach().reshape(-1) for part in run(0)]))
+
+
+def kv_cache():
+    q, k, v, keys, values = map(tensor, INPUTS["kv_cache"]())
+    out = torch.empty_like(q)
+
+    def run(repetition):
+        with torch.no_grad():
+            for token in range(TOKENS):
+                place = PLACES - TOKENS + token
+                keys[:, :, place:place + 1] = k[token]
+                values[:, :, place:place + 1] = v[token]
+                out[token] = functional.scaled_dot_product_attention(q[token], keys[:, :, :place + 1], values[:, :, :place + 1])
+        return out
+
+    return Row(run, steps=TOKENS)
 
 
 def conv_and_norm(x, w, stride, scale, bias):
@@ -286,6 +314,10 @@ PEERS = {
         "layer_norm_gradient": gradients("layer_norm_gradient", layer_norm),
         "softmax_gradient": gradients("softmax_gradient", lambda x: torch.softmax(x, -1)),
         **{row: eager(row, conv(row)) for row in CONVS},
+        "attention": eager("attention", functional.scaled_dot_product_attention),
+        "attention_causal": eager("attention_causal", partial(functional.scaled_dot_product_attention, is_causal=True)),
+        "attention_grad": attention_gradients,
+        "kv_cache": kv_cache,
         "conv_grad": conv_gradients,
         "resnet18": eager("resnet18", network),
         "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/bench_copies.h"
+#include "cli/bench_attention.h"
 #include "cli/bench_convs.h"
 #include "cli/bench_gradients.h"
 #include "cli/bench_inputs.h"
@@ -329,9 +330,9 @@ static const bench_row launch_rows[] = {
 /* --- all rows ------------------------------------------------------------------------------------------------------- */
 
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
-_Static_assert(COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_TRANSFORM_ROWS +
-                       BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_LOOP_ROWS + COUNT(large_rows) + BENCH_COPY_ROWS +
-                       COUNT(launch_rows) <=
+_Static_assert(COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
+                       BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_LOOP_ROWS + COUNT(large_rows) +
+                       BENCH_COPY_ROWS + COUNT(launch_rows) <=
                    BENCH_MOST_ROWS,
                "rows do not fit");
 
@@ -343,6 +344,7 @@ static const struct {
               {bench_line_rows, BENCH_LINE_ROWS},
               {bench_gradient_rows, BENCH_GRADIENT_ROWS},
               {bench_conv_rows, BENCH_CONV_ROWS},
+              {bench_attention_rows, BENCH_ATTENTION_ROWS},
               {bench_transform_rows, BENCH_TRANSFORM_ROWS},
               {bench_start_rows, BENCH_START_ROWS},
               {bench_step_rows, BENCH_STEP_ROWS},
@@ -352,8 +354,8 @@ static const struct {
               {launch_rows, COUNT(launch_rows)}};
 
 int bench_common_row_count(void) {
-    return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_TRANSFORM_ROWS +
-           BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_LOOP_ROWS;
+    return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
+           BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_LOOP_ROWS;
 }
 int bench_row_count(void) {
     return bench_common_row_count() + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows);

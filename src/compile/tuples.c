@@ -2,24 +2,28 @@
 #include "base/alloc.h"
 #include "compile/planner.h"
 
+enum { MOST_INPUTS = 8, MOST_RESULTS = 3 }; /* of attention (ir/attention.h) */
+
 /* Equal ones are one step. Its outputs are nothing until they are read. */
-static void plan_order(bti_planner *planner, bti_node *node) {
+static void plan_work(bti_planner *planner, bti_node *node) {
+    int32_t inputs[MOST_INPUTS], outputs[MOST_RESULTS];
     planner->now = node;
-    int32_t input = bti_value_on(planner, node->inputs[0], bti_device_of(planner, node)), outputs[2];
+    for (int i = 0; i < node->input_count; i++)
+        inputs[i] = bti_value_on(planner, node->inputs[i], bti_device_of(planner, node));
     bti_step step = {.op = node->op,
                      .device = bti_device_of(planner, node),
                      .node = node,
-                     .input_count = 1,
+                     .input_count = node->input_count,
                      .output_count = node->tuple->result_count};
     uint64_t hash;
     if (planner->failed) return;
-    int32_t number = bti_find_kernel(planner, &step, &input, NULL, &hash);
+    int32_t number = bti_find_kernel(planner, &step, inputs, NULL, &hash);
     if (number < 0) {
         number = (int32_t)planner->plan->steps.count;
         for (int i = 0; i < node->tuple->result_count; i++) outputs[i] = bti_add_nothing(planner, node);
         if (planner->failed) return;
         bti_remember_value(planner, (bti_known){.hash = hash, .step = number, .value = number});
-        bti_add_step_of_many(planner, step, &input, outputs);
+        bti_add_step_of_many(planner, step, inputs, outputs);
     }
     bti_note_planned(planner, node, number);
 }
@@ -80,5 +84,5 @@ void bti_plan_tuple(bti_planner *planner, bti_node *node) {
     else if (node->host)
         bti_plan_custom(planner, node);
     else
-        plan_order(planner, node);
+        plan_work(planner, node);
 }

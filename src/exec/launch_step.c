@@ -10,6 +10,7 @@
 #include "exec/host.h"
 #include "exec/series.h"
 #include "exec/texts.h"
+#include "ir/attention.h"
 #include "ir/halves.h"
 
 /* --- what a trace records of a step --------------------------------------------------------------------------------- */
@@ -36,8 +37,8 @@ static void count_kernel(bti_trace_event *event, const bti_plan *plan, const bti
 
 static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_step *step) {
     const bti_value *output = bti_plan_output(plan, step, 0);
-    bool is_order = bti_op_info((bti_op)step->op)->class == BTI_ORDER;
-    const bti_value *worked_on = is_order ? bti_plan_operand(plan, step, 0) : output;
+    bool by_input = bti_op_makes_several((bti_op)step->op);
+    const bti_value *worked_on = by_input ? bti_plan_operand(plan, step, 0) : output;
     bti_traffic traffic = {0};
     bti_step_traffic(plan, step, &traffic);
     event->read_bytes += (uint64_t)traffic.read;

@@ -10,6 +10,7 @@
 #include "exec/tasks.h"
 #include "exec/texts.h"
 #include "base/lock.h"
+#include "ir/attention.h"
 #include "ir/halves.h"
 
 /* --- making ready ------------------------------------------------------------------------------------------------------ */
@@ -304,10 +305,12 @@ static bool is_brief(const bti_plan *plan) {
             if (step->kind == BTI_STEP_PRODUCT) work += product_points(plan, step);
         } else {
             const bti_value *first = bti_plan_operand(plan, step, 0);
-            bool is_order = bti_op_info((bti_op)step->op)->class == BTI_ORDER;
-            const bti_value *out = is_order ? first : bti_plan_output(plan, step, 0);
+            bool by_input = bti_op_makes_several((bti_op)step->op);
+            const bti_value *out = by_input ? first : bti_plan_output(plan, step, 0);
             for (int i = 0; i < out->rank; i++) points *= (double)out->shape[i];
             if (step->op == BTI_OP_matmul) points *= (double)first->shape[first->rank - 1] / 8;
+            if (bti_op_is_attention((bti_op)step->op))
+                points *= (double)bti_plan_operand(plan, step, BTI_ATTENTION_K)->shape[2] / 4;
         }
         work += points + 100;
     }

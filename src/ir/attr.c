@@ -20,6 +20,7 @@ static const struct {
     KIND(slice, 2 * BTI_MAX_RANK),
     KIND(pad, BTI_MAX_RANK),
     KIND(window, 1),
+    KIND(attention, 0),
     KIND(scan, 1),
     KIND(loop, 1),
     KIND(result, 0),

@@ -52,6 +52,11 @@ typedef union bti_attr {
         int64_t narrow; /* 1: the inputs are small floats that were widened, so products of eleven digits are exact */
     } window;
     struct {
+        double scale;
+        int64_t
+            reads; /* BTI_READS_ALL, or up to the query's place, counted from the first key or from the last (ir/attention.h) */
+    } attention;
+    struct {
         int64_t length;      /* steps; may be symbolic */
         int64_t reverse;     /* 1: rows from the last */
         int carried, by_row; /* how many inputs are carried on; how many after them are given by their rows */

@@ -14,7 +14,7 @@ typedef enum bti_class {
     BTI_SCAN,        /* running fold along an axis */
     BTI_MOVEMENT,    /* a view of its input: no data moves where strides can say it */
     BTI_GATHER,      /* moves data by rule or by index: pad, concat, take, scatter_add */
-    BTI_HEAVY,       /* matrix products and convolutions */
+    BTI_HEAVY,       /* matrix products, convolutions and attention */
     BTI_ORDER,       /* sorts and selections: tuples of values and indices */
     BTI_CONTROL,     /* runs regions (ir/region.h); several results */
     BTI_COLLECTIVE,  /* runs on several devices at once: a tuple; result i lies where input i does */
@@ -46,6 +46,7 @@ typedef enum bti_attr_kind {
     BTI_ATTR_slice,
     BTI_ATTR_pad,
     BTI_ATTR_window,
+    BTI_ATTR_attention,
     BTI_ATTR_scan,
     BTI_ATTR_loop,
     BTI_ATTR_result,

@@ -1,5 +1,6 @@
 #include "ir/op_rules.h"
 
+#include "ir/attention.h"
 #include "ir/conv.h"
 #include "ir/dtype.h"
 
@@ -309,6 +310,43 @@ static bool shape_conv(const question *q) {
         bti_str_add(q->why, " and ");
     }
     return refuse_shapes(q->why, q->inputs[1], "are not of a convolution that has", rank, q->result->shape);
+}
+
+static bool are_equal(const bti_node *x, int axis, const bti_node *y, int other) {
+    return bti_may_equal(x->shape[axis], y->shape[other]);
+}
+
+static bool heads_fit(int64_t heads, int64_t of_keys) {
+    if (!are_known(heads, of_keys, 0)) return heads == of_keys;
+    return of_keys ? heads % of_keys == 0 : heads == 0;
+}
+
+/* Optional inputs behind those that are always there. */
+static bool options_fit(const question *q, int needed) {
+    const bti_node *query = q->inputs[BTI_ATTENTION_Q], *key = q->inputs[BTI_ATTENTION_K];
+    for (int i = needed; i < q->count; i++) {
+        const bti_node *x = q->inputs[i];
+        bool fits = x->rank == 1 && are_equal(x, 0, query, 0);
+        if (x->dtype != BT_I32)
+            fits = x->rank == 4 && are_equal(x, 0, query, 0) && are_equal(x, 1, query, 1) &&
+                   are_equal(x, 2, query, 2) && are_equal(x, 3, key, 2);
+        if (!fits) return refuse_shapes(q->why, query, "cannot be given a mask or lengths of", x->rank, x->shape);
+    }
+    return true;
+}
+
+static bool shape_attention(const question *q) {
+    int needed = bti_attention_needed(q->op);
+    const bti_node *query = q->inputs[BTI_ATTENTION_Q], *key = q->inputs[BTI_ATTENTION_K];
+    const bti_node *value = q->inputs[BTI_ATTENTION_V];
+    bool fits = query->rank == 4 && key->rank == 4 && value->rank == 4 && heads_fit(query->shape[1], key->shape[1]);
+    fits = fits && are_equal(query, 0, key, 0) && are_equal(query, 3, key, 3);
+    if (!fits) return refuse_shapes(q->why, query, "cannot read keys of", key->rank, key->shape);
+    for (int i = 0; i < 3; i++) fits = fits && are_equal(key, i, value, i);
+    if (!fits) return refuse_shapes(q->why, key, "cannot be keys of", value->rank, value->shape);
+    take_shape(q->result, query);
+    if (q->op == BTI_OP_attention) q->result->shape[3] = value->shape[3];
+    return options_fit(q, needed);
 }
 
 bool bti_op_shape(bti_op op, int count, bti_node *const *inputs, const bti_attr *attr, bti_type *result, bti_str *why) {

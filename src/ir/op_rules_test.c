@@ -15,14 +15,14 @@ enum { N = -1, M = -2, N_AND_3 = -3 };
 
 typedef struct sizes {
     int rank;
-    int64_t size[3];
+    int64_t size[4];
 } sizes;
 
 /* result: the shape that is made, or what is asked for. why: NULL, or how it is refused. */
 typedef struct shape_case {
     bti_op op;
     int count;
-    sizes input[3];
+    sizes input[6];
     int number_count; /* of its attributes, as attr_of takes them */
     int64_t number[4];
     sizes result;
@@ -124,6 +124,22 @@ static const shape_case cases[] = {
     ASKED(conv_weights, 2, {{3, {2, 4, 9}}, {3, {2, 6, 5}}}, 1, {1}, {3, {6, 2, 3}},
           "(2, 4, 9) and (2, 6, 5) are not of a convolution that has (6, 2, 3)"),
 
+#define HEADS(heads, rows, depth)    \
+    {                                \
+        4, { N, heads, rows, depth } \
+    }
+    MADE(attention, 3, {HEADS(6, M, 4), HEADS(3, 7, 4), HEADS(3, 7, 5)}, 1, {0}, HEADS(6, M, 5)),
+    MADE(attention, 4, {HEADS(2, 3, 4), HEADS(2, 7, 4), HEADS(2, 7, 5), HEADS(2, 3, 7)}, 1, {1}, HEADS(2, 3, 5)),
+    MADE(attention, 4, {{4, {1, 2, 3, 4}}, {4, {1, 2, 7, 4}}, {4, {1, 2, 7, 5}}, {4, {1, 2, 3, 6}}}, 1, {1},
+         .why = "(1, 2, 3, 4) cannot be given a mask or lengths of (1, 2, 3, 6)"),
+    MADE(attention, 3, {{4, {1, 5, 3, 4}}, {4, {1, 2, 7, 4}}, {4, {1, 2, 7, 5}}}, 1, {0},
+         .why = "(1, 5, 3, 4) cannot read keys of (1, 2, 7, 4)"),
+    MADE(attention, 3, {{4, {1, 2, 3, 4}}, {4, {1, 2, 7, 4}}, {4, {1, 2, 6, 4}}}, 1, {0},
+         .why = "(1, 2, 7, 4) cannot be keys of (1, 2, 6, 4)"),
+    MADE(attention_gradient, 6,
+         {HEADS(6, M, 4), HEADS(3, 7, 4), HEADS(3, 7, 5), HEADS(6, M, 5), {3, {N, 6, M}}, HEADS(6, M, 5)}, 1, {2},
+         HEADS(6, M, 4)),
+
     ASKED(scan, 1, {{1, {3}}},
           .result = {2, {N, 3}}), /* of these tuples bti_node_fits looks at the regions, or asks the program */
     ASKED(while, 1, {{1, {3}}}, .result = {1, {3}}),
@@ -148,7 +164,7 @@ static void shape_of(const sizes *of, int64_t *shape) {
 }
 
 static void expect_shape(const shape_case *c) {
-    bti_node nodes[4], *inputs[4]; /* nodes that have nothing but a shape */
+    bti_node nodes[6], *inputs[6]; /* nodes that have nothing but a shape */
     for (int i = 0; i < c->count; i++) {
         nodes[i] = (bti_node){.rank = (uint8_t)c->input[i].rank};
         shape_of(&c->input[i], nodes[i].shape);

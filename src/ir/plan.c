@@ -4,6 +4,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "ir/attention.h"
 #include "ir/conv.h"
 
 static void free_control(bti_control *control) {
@@ -195,10 +196,18 @@ static double operations_of_conv(const bti_plan *plan, const bti_step *step) {
     return outputs > 0 ? 2 * count_of(of[BTI_CONV_Y]) * count_of(of[BTI_CONV_W]) / outputs : 0;
 }
 
+/* A product of queries and keys and one of weights and values; of gradients five. */
+static double operations_of_attention(const bti_plan *plan, const bti_step *step) {
+    const bti_value *query = bti_plan_operand(plan, step, BTI_ATTENTION_Q);
+    double keys = (double)bti_plan_operand(plan, step, BTI_ATTENTION_K)->shape[2];
+    return (step->op == BTI_OP_attention ? 4 : 10) * count_of(query) * keys;
+}
+
 static double operations_of_work(const bti_plan *plan, const bti_step *step) {
     const bti_value *first = bti_plan_operand(plan, step, 0), *output = bti_plan_output(plan, step, 0);
     bti_class class = bti_op_info((bti_op)step->op)->class;
     if (step->op == BTI_OP_matmul) return operations_of_product(first, output);
+    if (bti_op_is_attention((bti_op)step->op)) return operations_of_attention(plan, step);
     if (bti_op_is_conv((bti_op)step->op)) return operations_of_conv(plan, step);
     if (step->op == BTI_OP_scatter_add || step->op == BTI_OP_scatter_axis)
         return count_of(bti_plan_operand(plan, step, 2));

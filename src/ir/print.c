@@ -1,6 +1,7 @@
 #include "ir/print.h"
 
 #include "base/alloc.h"
+#include "ir/attention.h"
 #include "ir/dtype.h"
 #include "ir/half.h"
 
@@ -139,11 +140,12 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
                                                         : bti_op_info((bti_op)step->op)->name;
     bti_str_addf(text, "%-11s %s  ", name, device_name(step->device));
     int outputs = step->output_count - (step->kind == BTI_STEP_CONTROL); /* the last one is scratch memory */
-    bool is_order = bti_op_info((bti_op)step->op)->class == BTI_ORDER, listed = false;
+    bool may_be_unread = bti_op_makes_several((bti_op)step->op);
+    bool listed = false;
     for (int o = 0; o < outputs; o++) {
         const bti_value *value =
             step->op == BTI_OP_callback ? bti_plan_operand(plan, step, 0) : bti_plan_output(plan, step, o);
-        if (is_order && !bti_value_bytes(value)) continue; /* nobody reads it */
+        if (may_be_unread && !bti_value_bytes(value)) continue; /* nobody reads it */
         if (listed) bti_str_add(text, ", ");
         listed = true;
         add_value_type(text, value);

@@ -1,7 +1,9 @@
 /* Primitives with texts of their own (render/c/). The texts take dense arrays [outer][length][inner]; other operands are copied to
  * scratch memory first. */
 #include "base/compare.h"
+#include "ir/attention.h"
 #include "ir/conv.h"
+#include "launch/gpu_attention.h"
 #include "launch/gpu_conv.h"
 #include "launch/gpu_product.h"
 #include "launch/gpu_sort.h"
@@ -139,6 +141,7 @@ static void begin_job(bti_gpu_job *j) {
 bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked) {
     bti_gpu_job j = {.gpu = gpu, .work = work, .asked = asked};
     bool is_order = bti_op_info(asked->op)->class == BTI_ORDER;
+    if (bti_op_is_attention(asked->op)) return bti_gpu_launch_attention(&j);
     if (!is_order && !bti_operand_count(&asked->output)) return BT_OK;
     if (!is_order) begin_job(&j);
     if (asked->op == BTI_OP_matmul) return bti_gpu_launch_matmul(&j);

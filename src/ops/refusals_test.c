@@ -247,6 +247,25 @@ static void refuses_nn(void **state) {
 }
 
 static void refuses_windows(void **state) {
+    BAD(attention, bt_attention(vector(), vector(), vector(), NULL), "two or more");
+    BAD(attention, bt_attention(matrix(), matrix(), image(), NULL), "as many axes");
+    BAD(attention, bt_attention(bt_ones(BT_F32, 3, 4), bt_ones(BT_F32, 5, 3), bt_ones(BT_F32, 5, 3), NULL),
+        "same depth");
+    BAD(attention, bt_attention(bt_ones(BT_F32, 3, 4), bt_ones(BT_F32, 5, 4), bt_ones(BT_F32, 6, 4), NULL),
+        "as many keys");
+    BAD(attention, bt_attention(bt_ones(BT_F32, 3, 2, 4), bt_ones(BT_F32, 2, 5, 4), bt_ones(BT_F32, 2, 5, 4), NULL),
+        "multiple of those");
+    BAD(attention, bt_attention(bt_ones(BT_I32, 3, 4), bt_ones(BT_I32, 5, 4), bt_ones(BT_I32, 5, 4), NULL),
+        "must be floats");
+    BAD(attention, bt_attention(matrix(), matrix(), matrix(), BT_ATTENTION(.scale = INFINITY)), "finite");
+    BAD(attention, bt_attention(matrix(), matrix(), matrix(), BT_ATTENTION(.from_end = true)), "needs causal");
+    BAD(attention, bt_attention(matrix(), matrix(), matrix(), BT_ATTENTION(.mask = bt_ones(BT_I32, 1))),
+        "must be bool");
+    BAD(attention, bt_attention(matrix(), matrix(), matrix(), BT_ATTENTION(.lengths = bt_ones(BT_F32, 1))), "integers");
+    BAD(attention, bt_attention(matrix(), matrix(), matrix(), BT_ATTENTION(.lengths = bt_ones(BT_I32, 2))),
+        "more axes");
+    BAD(attention, bt_attention(matrix(), matrix(), matrix(), BT_ATTENTION(.mask = bt_ones(BT_F32, 9, 9))),
+        "broadcast");
     BAD(conv2d, bt_conv2d(vector(), image(), NULL, NULL, NULL, 1), "four axes");
     BAD(conv2d, bt_conv2d(image(), image(), NULL, NULL, NULL, 0), "groups");
     BAD(conv2d, bt_conv2d(image(), image(), NULL, NULL, NULL, 3), "groups must divide");

@@ -2,6 +2,8 @@
 #ifndef BTI_OPS_RULE_CASES_H
 #define BTI_OPS_RULE_CASES_H
 
+#include <berth/attention.h>
+
 #include "ops/over_devices.h"
 #include "ops/primitive.h"
 
@@ -77,6 +79,22 @@ CALL(conv_groups, bt_conv(x[0], x[1], conv_options(1)))
 CALL(conv_data, bt_conv_transposed(x[0], x[1], conv_options(2)))
 CALL(conv_weights, conv_weights(x[0], x[1], 0, ((bt_shape){3, {2, 2, 3}})))
 CALL(conv_weights_groups, conv_weights(x[0], x[1], 1, ((bt_shape){4, {2, 1, 2, 2}})))
+/* Masks, lengths and shared heads; the gradient's cases are the gradients of a sum of squares. */
+static bt_array *attention(bt_array *q, bt_array *k, bt_array *v) {
+    return bt_attention(q, k, v, BT_ATTENTION(.causal = true, .scale = 0.7));
+}
+static bt_array *attention_masked(bt_array *q, bt_array *k, bt_array *mask) {
+    return bt_attention(q, k, k, BT_ATTENTION(.mask = mask, .lengths = BT_ARRAY(int32_t, (2), 2, 3)));
+}
+static bt_array *attention_gradient(bt_array *out, bt_array *x) {
+    return bt_grad1(bt_sum(bt_square(out), BT_ALL, false), x);
+}
+CALL(attention, attention(x[0], x[1], x[2]))
+CALL(attention_masked, attention_masked(x[0], x[1], x[2]))
+CALL(attention_gradient_q, attention_gradient(attention(x[0], x[1], x[2]), x[0]))
+CALL(attention_gradient_k, attention_gradient(attention(x[0], x[1], x[2]), x[1]))
+CALL(attention_gradient_v, attention_gradient(attention(x[0], x[1], x[2]), x[2]))
+CALL(attention_gradient_masked, attention_gradient(attention_masked(x[0], x[1], x[2]), x[0]))
 static void told(const bt_elements *value, void *data) { (void)value, (void)data; }
 CALL(barrier, bti_record_by_rules(BTI_OP_barrier, x, 2, NULL))
 CALL(callback, bt_debug_callback(told, NULL, x[0]))
@@ -155,6 +173,28 @@ static const rule_case cases[] = {
     {BTI_OP_conv_data, call_conv_data, 2, {{4, {1, 2, 2, 3}}, {4, {2, 1, 3, 2}}}, 0},
     {BTI_OP_conv_weights, call_conv_weights, 2, {{3, {2, 2, 5}}, {3, {2, 2, 3}}}, 0},
     {BTI_OP_conv_weights, call_conv_weights_groups, 2, {{4, {1, 2, 3, 3}}, {4, {1, 2, 2, 2}}}, 0},
+    {BTI_OP_attention, call_attention, 3, {{4, {1, 2, 3, 2}}, {4, {1, 1, 4, 2}}, {4, {1, 1, 4, 1}}}, 0},
+    {BTI_OP_attention, call_attention_masked, 3, {{4, {2, 1, 2, 2}}, {4, {2, 1, 3, 2}}, {2, {2, 3}}}, 0},
+    {BTI_OP_attention_gradient,
+     call_attention_gradient_q,
+     3,
+     {{4, {1, 2, 2, 2}}, {4, {1, 1, 3, 2}}, {4, {1, 1, 3, 1}}},
+     0},
+    {BTI_OP_attention_gradient,
+     call_attention_gradient_k,
+     3,
+     {{4, {1, 2, 2, 2}}, {4, {1, 1, 3, 2}}, {4, {1, 1, 3, 1}}},
+     0},
+    {BTI_OP_attention_gradient,
+     call_attention_gradient_v,
+     3,
+     {{4, {1, 2, 2, 2}}, {4, {1, 1, 3, 2}}, {4, {1, 1, 3, 1}}},
+     0},
+    {BTI_OP_attention_gradient,
+     call_attention_gradient_masked,
+     3,
+     {{4, {2, 1, 2, 1}}, {4, {2, 1, 3, 1}}, {2, {2, 3}}},
+     0},
     {BTI_OP_barrier, call_barrier, 2, {{2, {2, 2}}, {0, {0}}}, 0},
     {BTI_OP_callback, call_callback, 1, {{2, {2, 2}}}, 0},
     {BTI_OP_custom, call_custom, 2, {{1, {3}}, {1, {3}}}, 0},

@@ -20,6 +20,9 @@ void bti_interpret_gather(const bti_work *work);
 /* conv.c */
 void bti_interpret_conv(const bti_work *work);
 
+/* attention.c */
+bt_status bti_interpret_attention(const bti_work *work);
+
 /* order.c */
 bt_status bti_interpret_order(const bti_work *work);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "ir/attention.h"
 #include "ir/conv.h"
 #include "ir/dtype.h"
 #include "reference/classes.h"
@@ -174,7 +175,10 @@ bt_status bti_interpret(const bti_work *work) {
     case BTI_SCAN: bti_interpret_cumsum(work); return BT_OK;
     case BTI_GATHER: bti_interpret_gather(work); return BT_OK;
     case BTI_ORDER: return bti_interpret_order(work);
-    case BTI_HEAVY: bti_op_is_conv(work->op) ? bti_interpret_conv(work) : multiply_matrices(work); return BT_OK;
+    case BTI_HEAVY:
+        if (bti_op_is_attention(work->op)) return bti_interpret_attention(work);
+        bti_op_is_conv(work->op) ? bti_interpret_conv(work) : multiply_matrices(work);
+        return BT_OK;
     case BTI_MOVEMENT:
     case BTI_EFFECT: copy_reshaped(&work->output, work->inputs); return BT_OK;
     case BTI_CONTROL: break;    /* exec runs its regions */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ir/attention.h"
 #include "ir/conv.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
@@ -30,6 +31,9 @@ static const char accurate_functions[] = {
 
 static const char gather[] = {
 #include "c_gather.inc"
+    0};
+static const char attention[] = {
+#include "c_attention.inc"
     0};
 static const char scan[] = {
 #include "c_scan.inc"
@@ -184,6 +188,19 @@ static bool render_conv(bti_str *text, bti_op op, bt_dtype dtype, bti_target tar
     return !text->failed;
 }
 
+static bool render_attention(bti_str *text, bti_op op, bt_dtype dtype, bti_target target) {
+    bool wide = dtype == BT_F64;
+    bti_render_c_words(text, target);
+    bti_str_addf(text, "#define T %s\n#define SIDE %d\n#define LOG(x) log(x)\n#define EXP(x) %s(x)\n",
+                 bti_c_stored_type(dtype), bti_attention_side(target, dtype),
+                 target == BTI_CUDA_C && !wide ? "exp_accurate" : "exp");
+    bti_str_add(text, wide ? "#define SCALE f64_of_bits((u64)W(17))\n#define LEAST f64_of_bits(0xfff0000000000000ul)\n"
+                           : "#define SCALE f32_of_bits((u32)W(17))\n#define LEAST f32_of_bits(0xff800000u)\n");
+    if (op == BTI_OP_attention) bti_str_add(text, "#define FORWARD\n");
+    bti_str_add(text, attention);
+    return !text->failed;
+}
+
 bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_dtype dtype, bti_target target) {
     bti_c *w = bti_calloc(1, sizeof *w);
     bti_kernel *epilogue = bti_alloc(sizeof *epilogue);
@@ -205,6 +222,7 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
     bt_dtype of = dtypes[0], index = count > 2 ? dtypes[1] : BT_I32;
     if (op == BTI_OP_matmul) return render_product(text, of, target);
     if (bti_op_is_conv(op)) return render_conv(text, op, of, target);
+    if (bti_op_is_attention(op)) return render_attention(text, op, of, target);
     bti_render_c_words(text, target);
     bti_str_addf(text, "#define T %s\n#define E %s\n#define I %s\n", bti_c_stored_type(of),
                  unsigned_type(bt_dtype_size(of)), bti_c_stored_type(index));

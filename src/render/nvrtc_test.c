@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/test_depth.h"
+#include "ir/attention.h"
 #include "launch/entry.h"
 #include "render/c.h"
 #include "support/render_kernels.h"
@@ -172,6 +173,8 @@ static bool has_text(bti_op op) {
     case BTI_OP_top_k:
     case BTI_OP_gather_axis:
     case BTI_OP_scatter_axis:
+    case BTI_OP_attention:
+    case BTI_OP_attention_gradient:
     case BTI_OP_conv:
     case BTI_OP_conv_data:
     case BTI_OP_conv_weights:
@@ -186,6 +189,7 @@ static void primitives(void **state) {
     for (int op = 0; op < BTI_OP_COUNT; op++) {
         if (!has_text((bti_op)op)) continue;
         for (int d = 0; d < (test_is_long() ? 8 : 2); d++) {
+            if (bti_op_is_attention((bti_op)op) && dtypes[d] != BT_F32 && dtypes[d] != BT_F64) continue;
             bt_dtype in[BTI_SOURCE_DTYPES] = {dtypes[d], d % 2 ? BT_I32 : BT_I64, dtypes[d], dtypes[d]};
             bti_str text = {0};
             assert_true(bti_render_c_work(&text, (bti_op)op, in, bti_op_info((bti_op)op)->arity + 1, BTI_CUDA_C));

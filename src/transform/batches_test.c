@@ -85,6 +85,17 @@ static bt_array *conv_weights(bt_array *x, bt_array *y, bt_shape of_w, int64_t g
     bt_array *loss = bt_sum(bt_mul(bt_conv(x, w, options), y), BT_ALL, false);
     return bt_grad(loss, &w, 1, made) == BT_OK ? made[0] : bti_poison(bti_error_last());
 }
+/* Of a sum of what is made, so that the gradient that flows into it is none of x. */
+static bt_array *attention_gradient(bt_array **x, int of) {
+    bt_array *made, *out = bt_attention(x[0], x[1], x[2], BT_ATTENTION(.causal = true));
+    bt_status status = bt_grad(bt_sum(bt_square(out), BT_ALL, false), &x[of], 1, &made);
+    return status == BT_OK ? made : bti_poison(bti_error_last());
+}
+CALL(attention, bt_attention(x[0], x[1], x[2], BT_ATTENTION(.causal = true)))
+CALL(attention_masked, bt_attention(x[0], x[1], x[1], BT_ATTENTION(.mask = x[2], .lengths = x[3])))
+CALL(attention_gradient_q, attention_gradient(x, 0))
+CALL(attention_gradient_k, attention_gradient(x, 1))
+CALL(attention_gradient_v, attention_gradient(x, 2))
 CALL(conv, bt_conv(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1})))
 CALL(conv_groups, bt_conv(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1}, .groups = 2)))
 CALL(conv_data, bt_conv_transposed(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1})))
@@ -178,6 +189,27 @@ static const batch_case cases[] = {
     {BTI_OP_conv_data, call_conv_data_groups, 2, {F(3, {2, 4, 3}), F(3, {4, 1, 2})}, true},
     {BTI_OP_conv_weights, call_conv_weights, 2, {F(3, {2, 2, 5}), F(3, {2, 3, 3})}, true},
     {BTI_OP_conv_weights, call_conv_weights_groups, 2, {F(3, {2, 2, 5}), F(3, {2, 4, 3})}, true},
+    {BTI_OP_attention, call_attention, 3, {F(4, {1, 2, 3, 2}), F(4, {1, 1, 4, 2}), F(4, {1, 1, 4, 3})}, true},
+    {BTI_OP_attention,
+     call_attention_masked,
+     4,
+     {F(4, {2, 1, 3, 2}), F(4, {2, 1, 4, 2}), F(2, {3, 4}), N(0, 5, 1, {2})},
+     true},
+    {BTI_OP_attention_gradient,
+     call_attention_gradient_q,
+     3,
+     {F(4, {1, 2, 3, 2}), F(4, {1, 1, 4, 2}), F(4, {1, 1, 4, 3})},
+     true},
+    {BTI_OP_attention_gradient,
+     call_attention_gradient_k,
+     3,
+     {F(4, {1, 2, 3, 2}), F(4, {1, 1, 4, 2}), F(4, {1, 1, 4, 3})},
+     true},
+    {BTI_OP_attention_gradient,
+     call_attention_gradient_v,
+     3,
+     {F(4, {1, 2, 3, 2}), F(4, {1, 1, 4, 2}), F(4, {1, 1, 4, 3})},
+     true},
     {BTI_OP_barrier, call_barrier, 2, {F(2, {2, 2}), F(1, {3})}, false},
     {BTI_OP_callback, call_callback, 1, {F(2, {2, 2})}, false},
     {BTI_OP_custom, call_custom_by_row, 2, {F(1, {3}), F(1, {2})}, false},

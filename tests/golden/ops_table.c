@@ -238,6 +238,16 @@ static bt_array *do_conv_any(call *c, bt_array *(*conv)(bt_array *, bt_array *, 
 }
 static bt_array *do_conv(call *c) { return do_conv_any(c, bt_conv); }
 static bt_array *do_conv_transposed(call *c) { return do_conv_any(c, bt_conv_transposed); }
+/* Of a mask and lengths: which inputs they are. */
+static bt_array *do_attention(call *c) {
+    int64_t mask = attr_int(c, "mask", 0), lengths = attr_int(c, "lengths", 0);
+    bt_attention_options options =
+        *BT_ATTENTION(.causal = attr_bool(c, "causal", false), .from_end = attr_bool(c, "from_end", false),
+                      .scale = attr_double(c, "scale", 0));
+    if (mask) options.mask = c->in[mask];
+    if (lengths) options.lengths = c->in[lengths];
+    return bt_attention(c->in[0], c->in[1], c->in[2], &options);
+}
 static bt_array *do_pool(call *c, bt_array *(*pooled)(bt_array *, const bt_pool_options *)) {
     bt_pool_options options = *BT_POOL(.exclude_pads = attr_bool(c, "exclude_pads", false));
     int axes = bt_rank(c->in[0]) - 2;
@@ -348,6 +358,7 @@ static const struct {
     {"avg_pool2d", 1, 1, do_avg_pool2d},
     {"conv", 2, 2, do_conv},
     {"conv_transposed", 2, 2, do_conv_transposed},
+    {"attention", 3, 5, do_attention},
     {"max_pool", 1, 1, do_max_pool},
     {"avg_pool", 1, 1, do_avg_pool},
     {"adaptive_max_pool", 1, 1, do_adaptive_max_pool},

@@ -8,7 +8,7 @@
 #include "ir/attr.h"
 
 /* The numbers stand in the order of the members of the operation's kind; of a slice: all starts, then all steps; of a
- * window: the groups, then of each axis stride, places before and dilation. */
+ * window: the groups, then of each axis stride, places before and dilation; of attention: what is read. */
 static inline bti_attr attr_of(bti_op op, int count, const int64_t *numbers) {
     bti_attr attr;
     memset(&attr, 0, sizeof attr);
@@ -38,6 +38,7 @@ static inline bti_attr attr_of(bti_op op, int count, const int64_t *numbers) {
             attr.window.groups = numbers[0];
             for (int axis = 0; axis < BTI_CONV_AXES; axis++) attr.window.stride[axis] = attr.window.dilation[axis] = 1;
             break;
+        case BTI_ATTR_attention: attr.attention.scale = 1, attr.attention.reads = numbers[0]; break;
         default: abort();
         }
     return attr;

@@ -23,7 +23,8 @@ typedef struct cases {
     void (*run)(const row *of);
 } cases;
 /* Each ends with a NULL. */
-extern const cases elementwise_cases[], structured_cases[], conv_cases[], source_cases[], control_cases[];
+extern const cases elementwise_cases[], structured_cases[], conv_cases[], attention_cases[], source_cases[],
+    control_cases[];
 
 /* Shapes at the edges: a scalar, nothing, eight axes... */
 extern const bt_shape edge_shapes[];

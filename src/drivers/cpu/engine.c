@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/flags.h"
+#include "drivers/cpu/attention/attention.h"
 #include "drivers/cpu/check.h"
 #include "drivers/cpu/conv/conv.h"
 #include "drivers/cpu/gather.h"
@@ -13,6 +14,7 @@
 #include "drivers/cpu/product/product.h"
 #include "drivers/cpu/sort/order.h"
 #include "drivers/cpu/target.h"
+#include "ir/attention.h"
 #include "ir/conv.h"
 #include "reference/interp.h"
 
@@ -23,6 +25,7 @@ bt_status bti_cpu_launch(void *device, void *program, const bti_work *work) {
     if (bti_flag_choice(BTI_FLAG_kernels) == BTI_KERNELS_INTERPRETER) return bti_interpret(work);
     if (work->op == BTI_OP_matmul) return bti_product(work);
     if (bti_op_is_conv(work->op)) return bti_cpu_conv(work);
+    if (bti_op_is_attention(work->op)) return bti_cpu_attention(work);
     switch (bti_op_info(work->op)->class) {
     case BTI_ORDER: return bti_cpu_order(work);
     case BTI_SCAN:

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "launch/entry.h"
+#include "reference/attention.h"
 #include "reference/conv.h"
 
 enum {
@@ -116,6 +117,21 @@ static bti_sim_demand demand_of_conv(const bti_work *work) {
     return d;
 }
 
+/* By our own text: two products of queries and keys, of gradients seven, of which what lies beyond the last key of a causal query is half. */
+static bti_sim_demand demand_of_attention(const bti_work *work) {
+    bti_attention a = bti_attention_of(work);
+    double products = a.is_gradient ? 7 : 2, heads = (double)a.batch * (double)a.heads;
+    bti_sim_demand d = {.kernels = a.is_gradient ? 3 : 1, .rate = a.in[0].dtype == BT_F64 ? BTI_SIM_F64 : BTI_SIM_F32};
+    for (int i = 0; i < work->input_count; i++) d.bytes += bti_sim_bytes_of(&work->inputs[i]);
+    for (int i = 0; i < 3; i++) d.written += bti_sim_bytes_of(&a.made[i]);
+    d.bytes += d.written, d.asked = d.bytes;
+    d.operations = products * 2 * heads * (double)a.rows * (double)a.keys * (double)a.depth;
+    if (a.reads != BTI_READS_ALL && a.rows > 1) d.operations /= 2;
+    d.tiles = products * heads * bti_sim_ceiling((double)a.rows, TILE) * bti_sim_ceiling((double)a.keys, TILE) *
+              bti_sim_ceiling((double)a.depth, LEAST_INNER);
+    return d;
+}
+
 /* A pass counts digits, sums the counts and moves what it sorts, and waits for what it reads of each; lines that a group sorts by itself need one kernel, and one that unpacks. */
 static bti_sim_demand demand_of_sort(double elements, double line, double key_bytes) {
     bool in_group = line <= SORTED_IN_GROUP;
@@ -167,6 +183,8 @@ bti_sim_demand bti_sim_card_work(const bti_sim_model *model, const bti_work *wor
     case BTI_OP_conv:
     case BTI_OP_conv_data:
     case BTI_OP_conv_weights: return demand_of_conv(work);
+    case BTI_OP_attention:
+    case BTI_OP_attention_gradient: return demand_of_attention(work);
     case BTI_OP_take:
     case BTI_OP_gather_axis: { /* of x only the rows that are taken */
         double indices = bti_sim_bytes_of(&work->inputs[1]);

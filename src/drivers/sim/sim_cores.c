@@ -7,6 +7,7 @@
 #include "drivers/cpu/launch.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
+#include "reference/attention.h"
 #include "reference/conv.h"
 
 enum {
@@ -138,6 +139,20 @@ static bti_sim_demand demand_of_conv(const bti_sim_model *model, const bti_work 
     return d;
 }
 
+/* Blocks by the library: two products, of gradients five. */
+static bti_sim_demand demand_of_attention(const bti_sim_model *model, const bti_work *work, int precision) {
+    bti_attention a = bti_attention_of(work);
+    double read = 0, made = 0, scores = (double)a.batch * (double)a.heads * (double)a.rows * (double)a.keys;
+    for (int i = 0; i < work->input_count; i++) read += bti_sim_bytes_of(&work->inputs[i]);
+    for (int i = 0; i < 3; i++) made += bti_sim_bytes_of(&a.made[i]);
+    if (a.reads != BTI_READS_ALL && a.rows > 1) scores /= 2;
+    bti_sim_demand d = bti_sim_cores_move(model, read, made);
+    d.rate = bti_sim_rate_of(a.in[0].dtype, precision);
+    d.operations = (a.is_gradient ? 10 : 4) * scores * (double)a.depth;
+    d.warps = warps_of(model, d.operations / 2 / PIECE_INSTRUCTIONS);
+    return d;
+}
+
 /* --- other primitives -------------------------------------------------------------------------------------------------------- */
 
 /* So many clocks for each element, beside what is moved. */
@@ -220,6 +235,8 @@ bti_sim_demand bti_sim_cores_work(const bti_sim_model *model, const bti_work *wo
     case BTI_OP_conv:
     case BTI_OP_conv_data:
     case BTI_OP_conv_weights: return demand_of_conv(model, work, precision);
+    case BTI_OP_attention:
+    case BTI_OP_attention_gradient: return demand_of_attention(model, work, precision);
     case BTI_OP_take:
     case BTI_OP_gather_axis: return demand_of_take(model, work);
     case BTI_OP_sort:

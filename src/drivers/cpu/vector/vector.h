@@ -94,6 +94,18 @@ typedef struct bti_line_loops {
     void (*across)(const bti_line_product *product);
 } bti_line_loops;
 
+/* Of rows of scores, float32 or float64: contiguous, of any alignment. */
+#define BTI_ROW_SUMS 16
+typedef struct bti_row_loops {
+    double (*greatest)(const void *row, int64_t count); /* -inf of none; NaN is passed over */
+    /* x[i] = exp(x[i] * scale - top); gives their sum. */
+    double (*weigh)(void *row, int64_t count, double scale, double top);
+    double (*dot)(const void *a, const void *b, int64_t count);
+    void (*scale)(void *row, int64_t count, double by);
+    /* x[i] = (x[i] - mean) * weights[i] * scale */
+    void (*slope)(void *row, const void *weights, int64_t count, double mean, double scale);
+} bti_row_loops;
+
 typedef struct bti_vector_code {
     const void *functions[BTI_CALL_COUNT];
     bti_loop *elementwise[BTI_OP_COUNT][BTI_PLAIN_COUNT]; /* by the inputs' type; where, cast, bitcast: not here */
@@ -107,6 +119,7 @@ typedef struct bti_vector_code {
     bti_key_loops keys[2];                                 /* of 4 bytes, of 8 */
     bti_add_loops adds[BT_DTYPE_COUNT];
     bti_line_loops lines[BT_DTYPE_COUNT]; /* NULLs: bool, integers of 8 and 16 bits */
+    bti_row_loops rows[2];                /* float32, float64 */
 } bti_vector_code;
 
 extern const bti_vector_code bti_vector_base; /* NEON; on x86-64, SSE2 for CPUs without FMA */

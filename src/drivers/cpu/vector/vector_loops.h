@@ -263,6 +263,7 @@ OWN_FOLDS(max, maximum)
 OWN_FOLDS(min, minimum)
 
 #include "drivers/cpu/vector/add_loops.h"
+#include "drivers/cpu/vector/attention_loops.h"
 #include "drivers/cpu/vector/line_loops.h"
 #include "drivers/cpu/vector/order_loops.h"
 
@@ -275,6 +276,8 @@ OWN_FOLDS(min, minimum)
 #define SELF(name) name
 #define LINE_LOOPS(name) \
     { along_##name, across_##name }
+#define ROWS_OF(type) \
+    { row_greatest_##type, row_weigh_##type, row_dot_##type, row_scale_##type, row_slope_##type }
 #define ADD_LOOPS(name) \
     { add_rows_##name, add_places_##name }
 
@@ -340,4 +343,5 @@ const bti_vector_code CODE = {
               [BT_I32] = LINE_LOOPS(u32),
               [BT_U64] = LINE_LOOPS(u64),
               [BT_I64] = LINE_LOOPS(u64)},
+    .rows = {ROWS_OF(f32), ROWS_OF(f64)},
 };

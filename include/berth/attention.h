@@ -1,0 +1,37 @@
+/* berth/attention.h: scaled dot product attention. */
+#ifndef BERTH_ATTENTION_H
+#define BERTH_ATTENTION_H
+
+#include <berth/ops.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Options of attention; 0 and NULL mean the default in brackets. Made by `BT_ATTENTION(.causal = true)`. */
+typedef struct bt_attention_options {
+    size_t size BTI_INITIALLY(sizeof(bt_attention_options)); /* set by the macro */
+    bool causal BTI_INITIALLY(false); /* query i reads keys 0 to i, as PyTorch's is_causal [all keys] */
+    bool from_end BTI_INITIALLY(
+        false); /* with causal: the last query reads up to the last key, the one before it one less (a KV cache) [false] */
+    double scale BTI_INITIALLY(0); /* of the scores [1 / sqrt(depth)] */
+    bt_array *mask BTI_INITIALLY(
+        NULL); /* bool: true where a key is read; floats: added to the scores. Broadcast to [..., heads, L, keys] [none] */
+    /* Integers, broadcast to the batch: so many keys are there, those behind them are neither read nor counted; from 0 to `keys` [all]. */
+    bt_array *lengths BTI_INITIALLY(NULL);
+} bt_attention_options;
+#define BT_ATTENTION(...)             \
+    BTI_ADDRESS(bt_attention_options, \
+                BTI_OVERRIDING(BTI_LITERAL(bt_attention_options){BTI_SIZE_OF(bt_attention_options) __VA_ARGS__}))
+
+/* softmax(q k^T * scale + mask) v: q [batch..., heads, L, depth], k [batch..., kv_heads, keys, depth], v [batch..., kv_heads, keys, depth_v] ->
+ * [batch..., heads, L, depth_v]; two axes are one head. The number of heads is a multiple of kv_heads: head h reads those of h / (heads / kv_heads). Memory is
+ * linear in L and keys, of gradients too, unless the gradient of a mask is asked for. Floats; float16 and bfloat16 are computed in float32. A query that reads no key gives
+ * 0. With a cache of a fixed size, whose first `n` keys are there: `bt_attention(q, keys, values, BT_ATTENTION(.causal = true, .from_end = true, .lengths = n))`. */
+BT_API bt_array *bt_attention(bt_array *q, bt_array *k, bt_array *v, const bt_attention_options *options);
+#define bt_attention(...) BTI_AT(bt_array *, bt_attention(__VA_ARGS__))
+
+#ifdef __cplusplus
+}
+#endif
+#endif
