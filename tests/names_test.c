@@ -195,6 +195,12 @@ static void operations(void **state) {
         ARRAY(bt_cross_entropy, bt_cross_entropy(NULL, NULL));
         ARRAY(bt_binary_cross_entropy, bt_binary_cross_entropy(NULL, NULL));
         ARRAY(bt_huber, bt_huber(NULL, NULL, 1));
+        ARRAY(bt_cholesky, bt_cholesky(NULL));
+        ARRAY(bt_solve, bt_solve(NULL, NULL));
+        ARRAY(bt_triangular_solve, bt_triangular_solve(NULL, NULL, false, false, false));
+        ARRAY(bt_inv, bt_inv(NULL));
+        ARRAY(bt_det, bt_det(NULL));
+        ARRAY(bt_lstsq, bt_lstsq(NULL, NULL));
         ARRAY(bt_mse_loss, bt_mse_loss(NULL, NULL, NULL));
         ARRAY(bt_mae_loss, bt_mae_loss(NULL, NULL, NULL));
         ARRAY(bt_huber_loss, bt_huber_loss(NULL, NULL, 1, NULL));
@@ -265,6 +271,12 @@ static void what_shapes_and_dtypes_are_wrong(void **state) {
         ARRAY(bt_huber, bt_huber(x, s, 1));
         ARRAY(bt_cross_entropy, bt_cross_entropy(x, s));
         ARRAY(bt_binary_cross_entropy, bt_binary_cross_entropy(x, s));
+        ARRAY(bt_cholesky, bt_cholesky(x));
+        ARRAY(bt_solve, bt_solve(x, s));
+        ARRAY(bt_triangular_solve, bt_triangular_solve(x, s, false, false, false));
+        ARRAY(bt_inv, bt_inv(x));
+        ARRAY(bt_det, bt_det(s));
+        ARRAY(bt_lstsq, bt_lstsq(x, s));
         ARRAY(bt_mse_loss, bt_mse_loss(x, s, NULL));
         ARRAY(bt_mae_loss, bt_mae_loss(x, s, NULL));
         ARRAY(bt_huber_loss, bt_huber_loss(x, s, 1, NULL));
@@ -404,6 +416,11 @@ static void functions_and_gradients(void **state) {
         ERROR(bt_grad_shared, bt_grad_shared(argument, &w, 1, &grad));
         ERROR(bt_split_axis, bt_split_axis(argument, 7, NULL, 1, &grad));
         ERROR(bt_unstack, bt_unstack(argument, 7, 1, &grad));
+        bt_array *three[3];
+        ERROR(bt_slogdet, bt_slogdet(argument, three));
+        ERROR(bt_qr, bt_qr(argument, three));
+        ERROR(bt_eigh, bt_eigh(argument, three));
+        ERROR(bt_svd, bt_svd(argument, three));
         ERROR(bt_meshgrid, bt_meshgrid(&argument, 0, false, &grad));
         ERROR(bt_vjp, bt_vjp(argument, NULL, &argument, 1, &grad));
         ERROR(bt_jvp, bt_jvp(&argument, 1, &argument, NULL, 1, &grad));

@@ -340,6 +340,29 @@ static bt_array *do_nan_to_num(call *c) {
     return bt_nan_to_num(c->in[0], attr_double(c, "nan", 0), attr_double(c, "posinf", 0), attr_double(c, "neginf", 0));
 }
 
+/* --- linear algebra -------------------------------------------------------------------------------------------------- */
+
+static bt_array *do_cholesky(call *c) { return bt_cholesky(c->in[0]); }
+static bt_array *do_inv(call *c) { return bt_inv(c->in[0]); }
+static bt_array *do_det(call *c) { return bt_det(c->in[0]); }
+static bt_array *do_solve(call *c) { return bt_solve(c->in[0], c->in[1]); }
+static bt_array *do_lstsq(call *c) { return bt_lstsq(c->in[0], c->in[1]); }
+static bt_array *do_triangular_solve(call *c) {
+    return bt_triangular_solve(c->in[0], c->in[1], attr_bool(c, "upper", false), attr_bool(c, "transposed", false),
+                               attr_bool(c, "unit", false));
+}
+/* One of the parts; of vectors, whose signs are anyone's, the squares. */
+static bt_array *part_of(call *c, bt_status (*find)(bt_array *, bt_array **), int values) {
+    bt_array *parts[3] = {NULL};
+    int part = (int)attr_int(c, "part", 0);
+    if (find(c->in[0], parts) != BT_OK) return parts[0];
+    return values < 0 || part == values ? parts[part] : bt_square(parts[part]);
+}
+static bt_array *do_slogdet(call *c) { return part_of(c, (bt_slogdet), -1); }
+static bt_array *do_qr(call *c) { return part_of(c, (bt_qr), -1); }
+static bt_array *do_eigh(call *c) { return part_of(c, (bt_eigh), 0); }
+static bt_array *do_svd(call *c) { return part_of(c, (bt_svd), 1); }
+
 /* --- the table ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -361,6 +384,16 @@ static const struct {
     {"huber_loss", 2, 2, do_huber_loss},
     {"binary_cross_entropy_loss", 2, 4, do_binary_cross_entropy_loss},
     {"cross_entropy_loss", 2, 3, do_cross_entropy_loss},
+    {"cholesky", 1, 1, do_cholesky},
+    {"inv", 1, 1, do_inv},
+    {"det", 1, 1, do_det},
+    {"solve", 2, 2, do_solve},
+    {"lstsq", 2, 2, do_lstsq},
+    {"triangular_solve", 2, 2, do_triangular_solve},
+    {"slogdet", 1, 1, do_slogdet},
+    {"qr", 1, 1, do_qr},
+    {"eigh", 1, 1, do_eigh},
+    {"svd", 1, 1, do_svd},
     {"sum", 1, 1, do_sum},
     {"prod", 1, 1, do_prod},
     {"var", 1, 1, do_var},
