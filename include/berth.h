@@ -11,6 +11,7 @@
  *     task.h      functions and actors in workers              call.h      the macros of task.h
  *     custom.h    operations of the program's, callbacks       matrices.h  products, triangles, diagonals
  *     windows.h   convolution and pooling                  attention.h scaled dot product attention
+ *     losses.h    losses with options                      linalg.h    linear algebra, by LAPACK
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -28,6 +29,8 @@
 #include <berth/flags.h>
 #include <berth/function.h>
 #include <berth/grad.h>
+#include <berth/linalg.h>
+#include <berth/losses.h>
 #include <berth/matrices.h>
 #include <berth/nn.h>
 #include <berth/ops.h>

@@ -86,6 +86,9 @@ static void one_axis(void **state) {
         AXIS(bt_argmax(x, axis));
         AXIS(bt_argmin(x, axis));
         AXIS(bt_cumsum(x, axis, true));
+        AXIS(bt_cumprod(x, axis, true));
+        AXIS(bt_cummax(x, axis, true));
+        AXIS(bt_cummin(x, axis, false));
         AXIS(bt_softmax(x, axis));
         AXIS(bt_log_softmax(x, axis));
         AXIS(bt_flatten(x, axis));
@@ -94,6 +97,9 @@ static void one_axis(void **state) {
         AXIS(bt_take(x, row, axis));
         AXIS(bt_take_along_axis(x, index, axis));
         AXIS(bt_scatter_add_along_axis(x, index, x, axis));
+        AXIS(bt_scatter_set_along_axis(x, index, x, axis));
+        AXIS(bt_scatter_max_along_axis(x, index, x, axis));
+        AXIS(bt_scatter_min_along_axis(x, index, x, axis));
         AXIS(bt_sort(x, axis));
         AXIS(bt_argsort(x, axis));
         AXIS(bt_shuffle(bt_key(1), x, axis));

@@ -154,6 +154,9 @@ KERNEL(argmin_all, ((void)i, bt_argmin(bt_reshape(x, -1), 0)))
 KERNEL(cumsum, ((void)i, bt_cumsum(x, 1, false)))
 KERNEL(cumsum_back, ((void)i, bt_cumsum(x, 0, true)))
 KERNEL(cumsum_long, ((void)i, bt_cumsum(bt_reshape(x, -1), 0, false)))
+KERNEL(cumprod, ((void)i, bt_cumprod(bt_cast(x, BT_I32), 1, false)))
+KERNEL(cummax, ((void)i, bt_cummax(x, 0, true)))
+KERNEL(cummin_long, ((void)i, bt_cummin(bt_reshape(x, -1), 0, false)))
 KERNEL(sort, ((void)i, bt_sort(x, 1)))
 KERNEL(sort_long, ((void)i, bt_sort(bt_reshape(x, -1), 0)))
 KERNEL(argsort, ((void)i, bt_argsort(x, 0)))
@@ -176,6 +179,10 @@ KERNEL(scatter, bt_scatter_add(x, bt_mod(i, bt_i32(7)), x, 0))
 KERNEL(scatter_axis, ((void)i, bt_scatter_add_along_axis(x, bt_cast(x, BT_I32), x, 1)))
 KERNEL(scatter_line, ((void)i, bt_scatter_add_along_axis(bt_reshape(x, -1), bt_cast(bt_reshape(x, -1), BT_I32),
                                                          bt_reshape(x, -1), 0)))
+KERNEL(scatter_set, bt_scatter_set(x, bt_mod(i, bt_i32(7)), x, 0))
+KERNEL(scatter_max, ((void)i, bt_scatter_max_along_axis(x, bt_cast(x, BT_I32), bt_neg(x), 1)))
+KERNEL(scatter_set_line, ((void)i, bt_scatter_set_along_axis(bt_reshape(x, -1), bt_cast(bt_reshape(x, -1), BT_I32),
+                                                             bt_reshape(bt_neg(x), -1), 0)))
 KERNEL(matmul, ((void)i, bt_matmul(bt_cast(x, BT_I32), bt_cast(x, BT_I32))))
 KERNEL(matmul_epilogue, ((void)i, bt_maximum(bt_matmul(bt_cast(x, BT_I32), bt_cast(x, BT_I32)), bt_i32(3))))
 KERNEL(matmul_library, ((void)i, bt_matmul(x, bt_transpose(x))))
@@ -232,6 +239,8 @@ static const struct {
     ROW(take_constant), ROW(take_add),       ROW(take_part),
     ROW(take_softmax),  ROW(take_rows_sum),  ROW(take_columns_sum),
     ROW(take_elements), ROW(gather_softmax), ROW(matmul_epilogue),
+    ROW(cumprod),       ROW(cummax),         ROW(cummin_long),
+    ROW(scatter_set),   ROW(scatter_max),    ROW(scatter_set_line),
 };
 
 static void read_kernel(kernel *run, const char *where, int line, double **elements, int64_t *count) {

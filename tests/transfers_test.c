@@ -60,6 +60,8 @@ CASE(searchsorted, bt_searchsorted(bt_sort(bt_reshape(x, -1), 0), y, false))
 CASE(scatter_add, bt_scatter_add(x, bt_zeros(BT_I32, 2), y, 0))
 CASE(dynamic_slice, bt_dynamic_slice_axis(x, bt_slice_axis(bt_reshape(indices(y), -1), 0, 0, 1, 1), 1, 0))
 CASE(update_slice, bt_update_slice_axis(x, bt_slice_axis(y, 0, 0, 1, 1), bt_i32(1), 0))
+CASE(scatter_set, bt_scatter_set(x, bt_zeros(BT_I32, 2), y, 0))
+CASE(scatter_max_along_axis, bt_scatter_max_along_axis(x, bt_zeros(BT_I32, 2, 2), y, 0))
 CASE(scatter_indices, bt_scatter_add(x, indices(y), x, 0))
 CASE(scatter_add_along_axis, bt_scatter_add_along_axis(x, bt_zeros(BT_I32, 2, 2), y, 0))
 CASE(layer_norm, bt_layer_norm(x, row(y), NULL, 1e-5))
@@ -123,6 +125,8 @@ static const struct {
     ROW(take_along_axis, BOTH | SLOPE),
     ROW(searchsorted, BOTH),
     ROW(scatter_add, BOTH | SLOPE),
+    ROW(scatter_set, BOTH | SLOPE),
+    ROW(scatter_max_along_axis, BOTH | SLOPE),
     ROW(dynamic_slice, BOTH | SLOPE),
     ROW(update_slice, BOTH | SLOPE),
     ROW(scatter_indices, BOTH | SLOPE),

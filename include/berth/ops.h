@@ -307,6 +307,14 @@ BT_API bt_array *bt_argmin(bt_array *x, int axis);
 /* The cumulative sum along an axis, from its end if `reverse`; x keeps its shape and dtype. */
 BT_API bt_array *bt_cumsum(bt_array *x, int axis, bool reverse);
 #define bt_cumsum(...) BTI_AT(bt_array *, bt_cumsum(__VA_ARGS__))
+/* The same with products (x is no bool), and with the greatest or the smallest so far (NaN stays). The gradient of a product is right where x
+ * has zeros; that of an extreme goes to the last of equals, as PyTorch's does. */
+BT_API bt_array *bt_cumprod(bt_array *x, int axis, bool reverse);
+#define bt_cumprod(...) BTI_AT(bt_array *, bt_cumprod(__VA_ARGS__))
+BT_API bt_array *bt_cummax(bt_array *x, int axis, bool reverse);
+#define bt_cummax(...) BTI_AT(bt_array *, bt_cummax(__VA_ARGS__))
+BT_API bt_array *bt_cummin(bt_array *x, int axis, bool reverse);
+#define bt_cummin(...) BTI_AT(bt_array *, bt_cummin(__VA_ARGS__))
 
 /* --- shape ----------------------------------------------------------------------------------------------------------- */
 
@@ -376,6 +384,10 @@ BT_API bt_status bt_unstack(bt_array *x, int axis, int count, bt_array **parts);
 /* Joins arrays of equal shapes along a new axis. dtypes are promoted. */
 BT_API bt_array *bt_stack(bt_array *const *arrays, int count, int axis);
 #define bt_stack(...) BTI_AT(bt_array *, bt_stack(__VA_ARGS__))
+/* grids[i]: arrays[i] [Ni] along axis i of [N0, N1...], repeated along the others; with `xy` the first two axes change places, as by NumPy's default. Nothing is
+ * copied. Otherwise as bt_split_axis. */
+BT_API bt_status bt_meshgrid(bt_array *const *arrays, int count, bool xy, bt_array **grids);
+#define bt_meshgrid(...) BTI_AT_STATUS(bt_meshgrid(__VA_ARGS__))
 /* Repeats x reps[i] times along axis i; if reps has more entries, x first gets leading axes of size 1. */
 BT_API bt_array *bt_tile(bt_array *x, bt_shape reps);
 #define bt_tile(...) BTI_AT(bt_array *, bt_tile(__VA_ARGS__))
@@ -390,11 +402,29 @@ BT_API bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype);
  * Class labels do not count from the end: see bt_cross_entropy and bt_one_hot. */
 BT_API bt_array *bt_take(bt_array *x, bt_array *indices, int axis);
 #define bt_take(...) BTI_AT(bt_array *, bt_take(__VA_ARGS__))
+/* The slices of x where a mask is true, in their order: `mask` (bool) has the shape of axes axis, axis + 1... of x, in place of which the
+ * result has one axis. NumPy's x[mask] is bt_boolean_mask(x, mask, 0), its compress that of a mask [N]. bt_nonzero: the places of the
+ * elements that are not 0 (of bool, that are true): int64 [count, rank of x]. As the size depends on values, both wait for them, and are
+ * refused in functions, loops and branches (FAILED_PRECONDITION): there bt_where(mask, x, y) keeps the size. */
+BT_API bt_array *bt_boolean_mask(bt_array *x, bt_array *mask, int axis);
+#define bt_boolean_mask(...) BTI_AT(bt_array *, bt_boolean_mask(__VA_ARGS__))
+BT_API bt_array *bt_nonzero(bt_array *x);
+#define bt_nonzero(...) BTI_AT(bt_array *, bt_nonzero(__VA_ARGS__))
 /* x with `updates` added at `indices` [I] along `axis`; updates have the shape of x with I in place of the axis.
  * Negative indices count from the end; those out of range are ignored. Repeated indices add up; on the CPU one after the other, in
  * the order of the indices, each sum rounded to the dtype of x. */
 BT_API bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add(...) BTI_AT(bt_array *, bt_scatter_add(__VA_ARGS__))
+/* The same with other ways to bring updates to their places; x and updates may be bool. bt_scatter_set: an update takes the place of
+ * what is there; of equal indices the last one wins, always. bt_scatter_max, bt_scatter_min: the greatest or the smallest of what is there and
+ * all updates of the place stays; NaN wins. Gradients are JAX's: of what is replaced 0, of an update that stays that of its place; where
+ * several are the extreme, they share it equally. */
+BT_API bt_array *bt_scatter_set(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+#define bt_scatter_set(...) BTI_AT(bt_array *, bt_scatter_set(__VA_ARGS__))
+BT_API bt_array *bt_scatter_max(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+#define bt_scatter_max(...) BTI_AT(bt_array *, bt_scatter_max(__VA_ARGS__))
+BT_API bt_array *bt_scatter_min(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+#define bt_scatter_min(...) BTI_AT(bt_array *, bt_scatter_min(__VA_ARGS__))
 /* A part of x that begins where an array says, which may be computed in a function: `start` has an integer for each axis, `size` the
  * part's sizes, at most x's. A start that is negative counts from the end; then it is moved so that the part is within x, as JAX's
  * dynamic_slice does. Along one axis, start is one integer. An axis of unknown size can be taken whole only (UNIMPLEMENTED). */
@@ -415,6 +445,13 @@ BT_API bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis);
 #define bt_take_along_axis(...) BTI_AT(bt_array *, bt_take_along_axis(__VA_ARGS__))
 BT_API bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add_along_axis(...) BTI_AT(bt_array *, bt_scatter_add_along_axis(__VA_ARGS__))
+/* The same, as bt_scatter_set, bt_scatter_max and bt_scatter_min do it. The first is NumPy's put_along_axis. */
+BT_API bt_array *bt_scatter_set_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+#define bt_scatter_set_along_axis(...) BTI_AT(bt_array *, bt_scatter_set_along_axis(__VA_ARGS__))
+BT_API bt_array *bt_scatter_max_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+#define bt_scatter_max_along_axis(...) BTI_AT(bt_array *, bt_scatter_max_along_axis(__VA_ARGS__))
+BT_API bt_array *bt_scatter_min_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+#define bt_scatter_min_along_axis(...) BTI_AT(bt_array *, bt_scatter_min_along_axis(__VA_ARGS__))
 /* Ascending order along an axis; stable, NaN last; -0 and 0 are equal, and both stay as they are. An array's values and indices, read together, are found by one sort. */
 BT_API bt_array *bt_sort(bt_array *x, int axis);
 #define bt_sort(...) BTI_AT(bt_array *, bt_sort(__VA_ARGS__))

@@ -79,9 +79,13 @@ extern const bti_op_row bti_op_rows[BTI_OP_COUNT];
 static inline const bti_op_row *bti_op_info(bti_op op) { return &bti_op_rows[op]; }
 /* Instructions of an operation for one element (ir/instructions.def): on a core, else on a card. */
 int bti_op_instructions(bti_op op, bool on_core);
-/* Its result is its first input but for parts, which may be written where that lies. */
-static inline bool bti_op_updates(bti_op op) {
-    return op == BTI_OP_update_slice || op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis;
+/* A scatter with an index for each element. */
+static inline bool bti_op_scatters_along(bti_op op) {
+    return op == BTI_OP_scatter_axis || op == BTI_OP_scatter_set || op == BTI_OP_scatter_max ||
+           op == BTI_OP_scatter_min;
 }
+static inline bool bti_op_scatters(bti_op op) { return op == BTI_OP_scatter_add || bti_op_scatters_along(op); }
+/* Its result is its first input but for parts, which may be written where that lies. */
+static inline bool bti_op_updates(bti_op op) { return op == BTI_OP_update_slice || bti_op_scatters(op); }
 
 #endif

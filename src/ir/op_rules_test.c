@@ -58,6 +58,10 @@ static const shape_case cases[] = {
     MADE(min, 1, {{2, {N, 0}}}, 2, {2, 0}, .why = "no elements along axis 1 to take the min of"),
     MADE(cumsum, 1, {{2, {N, 3}}}, 2, {1, 1}, {2, {N, 3}}),
 
+    MADE(cumprod, 1, {{2, {N, 3}}}, 2, {1, 1}, {2, {N, 3}}),
+    MADE(cummax, 1, {{2, {N, 3}}}, 2, {0, 0}, {2, {N, 3}}),
+    MADE(cummin, 1, {{1, {3}}}, 2, {0, 1}, {1, {3}}),
+
     ASKED(reshape, 1, {{2, {2, 3}}}, .result = {1, {6}}),
     ASKED(reshape, 1, {{2, {2, 3}}}, .result = {1, {7}}, .why = "(2, 3) has another number of elements than (7,)"),
     ASKED(reshape, 1, {{2, {N, 3}}}, .result = {1, {12}}),
@@ -93,6 +97,10 @@ static const shape_case cases[] = {
     MADE(gather_axis, 2, {{2, {5, 3}}, {2, {3, 4}}}, 1, {0},
          .why = "(3, 4) are the indices; but for the axis they must have the shape of x, (5, 3)"),
     MADE(scatter_axis, 3, {{2, {5, 3}}, {2, {2, 3}}, {2, {N, 3}}}, 1, {0}, {2, {5, 3}}),
+    MADE(scatter_set, 3, {{2, {5, 3}}, {2, {2, 3}}, {2, {N, 3}}}, 1, {0}, {2, {5, 3}}),
+    MADE(scatter_max, 3, {{2, {5, 3}}, {2, {2, 3}}, {2, {3, 3}}}, 1, {0},
+         .why = "(3, 3) are the updates; their shape must be the indices', (2, 3)"),
+    MADE(scatter_min, 3, {{2, {5, N}}, {2, {5, 7}}, {2, {5, 7}}}, 1, {1}, {2, {5, N}}),
     MADE(scatter_axis, 3, {{2, {5, 3}}, {2, {2, 4}}, {2, {2, 4}}}, 1, {0},
          .why = "(2, 4) are the indices; but for the axis they must have the shape of x, (5, 3)"),
     MADE(scatter_axis, 3, {{2, {5, 3}}, {2, {2, 3}}, {2, {3, 3}}}, 1, {0},

@@ -209,8 +209,7 @@ static double operations_of_work(const bti_plan *plan, const bti_step *step) {
     if (step->op == BTI_OP_matmul) return operations_of_product(first, output);
     if (bti_op_is_attention((bti_op)step->op)) return operations_of_attention(plan, step);
     if (bti_op_is_conv((bti_op)step->op)) return operations_of_conv(plan, step);
-    if (step->op == BTI_OP_scatter_add || step->op == BTI_OP_scatter_axis)
-        return count_of(bti_plan_operand(plan, step, 2));
+    if (bti_op_scatters((bti_op)step->op)) return count_of(bti_plan_operand(plan, step, 2));
     if (class == BTI_REDUCE || class == BTI_SCAN || class == BTI_ORDER) return count_of(first);
     return counts((bti_op)step->op) ? count_of(output) : 0;
 }

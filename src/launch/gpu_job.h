@@ -12,7 +12,7 @@ typedef struct bti_gpu_job {
     bti_operand given[3], wanted; /* what was asked for, with axes in another order where that is faster */
     bti_operand input[3], output; /* dense */
     int axis;                     /* of given and wanted */
-    bool scatters;                /* scatter_add, scatter_axis, update_slice */
+    bool scatters;                /* what bti_op_updates */
     int64_t outer, length, inner; /* of an operand, by the axis */
     bti_words words;
 } bti_gpu_job;

@@ -252,7 +252,7 @@ static bt_status check_index_range(bti_gpu_job *job, int64_t count) {
 }
 
 bt_status bti_gpu_launch_scatter(bti_gpu_job *job) {
-    bool in_lines = job->asked->op == BTI_OP_scatter_axis;
+    bool in_lines = bti_op_scatters_along(job->asked->op);
     int64_t columns = job->outer * job->inner, count = job->asked->inputs[1].shape[in_lines ? job->axis : 0];
     sort_task task = {.lines = in_lines ? columns : 1,
                       .length = count,

@@ -96,6 +96,29 @@ static bt_status launch_cumsum(bti_gpu_job *j) {
     return bti_gpu_job_launch(j, entries.running, units);
 }
 
+/* Running products and extremes: totals of chunks, what is before each, and the lines; the last alone where a line is one chunk. */
+static bt_status launch_running(bti_gpu_job *j) {
+    static const bti_gpu_text_entry totals = {0, "bti_chunk_totals", BTI_GROUP},
+                                    offsets = {1, "bti_chunk_offsets", BTI_GROUP},
+                                    lines = {2, "bti_running_lines", BTI_GROUP};
+    int64_t chunk = COLUMN_CHUNK * bti_pieces_of(j->length, COLUMN_CHUNK * MOST_CHUNKS);
+    int64_t chunks = bti_pieces_of(j->length, chunk), count = j->outer * j->inner, units = count * chunks;
+    int64_t reverse = j->asked->attr->running.reverse;
+    uint64_t x = bti_gpu_job_input(j, 0), at = x;
+    if (chunks > 1) {
+        BTI_TRY(bti_gpu_scratch(j->gpu, BTI_GPU_KEYS, (size_t)units * 8, &at));
+        BTI_GPU_ADDRESSES(j, at, x);
+        BTI_GPU_NUMBERS(j, units, j->length, chunks, chunk, j->inner, reverse);
+        BTI_TRY(bti_gpu_job_launch(j, totals, units));
+        BTI_GPU_ADDRESSES(j, at);
+        BTI_GPU_NUMBERS(j, count, chunks);
+        BTI_TRY(bti_gpu_job_launch(j, offsets, count));
+    }
+    BTI_GPU_ADDRESSES(j, j->output.address, at, x);
+    BTI_GPU_NUMBERS(j, units, j->length, chunks, chunk, j->inner, reverse);
+    return bti_gpu_job_launch(j, lines, units);
+}
+
 /* --- all ---------------------------------------------------------------------------------------------------------- */
 
 static bt_status launch_by_op(bti_gpu_job *j) {
@@ -104,8 +127,14 @@ static bt_status launch_by_op(bti_gpu_job *j) {
     case BTI_OP_gather_axis: return launch_gather_axis(j);
     case BTI_OP_update_slice: return launch_update(j);
     case BTI_OP_scatter_axis:
+    case BTI_OP_scatter_set:
+    case BTI_OP_scatter_max:
+    case BTI_OP_scatter_min:
     case BTI_OP_scatter_add: return bti_gpu_launch_scatter(j);
     case BTI_OP_cumsum: return launch_cumsum(j);
+    case BTI_OP_cumprod:
+    case BTI_OP_cummax:
+    case BTI_OP_cummin: return launch_running(j);
     default:
         return bti_fail(BT_INTERNAL, "%s: no launch of the text of %s", j->gpu->name, bti_op_info(j->asked->op)->name);
     }
@@ -117,7 +146,7 @@ static void choose_axes(bti_gpu_job *j) {
     bti_op op = j->asked->op;
     int64_t inner_bytes = j->inner * (int64_t)bt_dtype_size(j->given[0].dtype);
     if (j->inner == 1 || (op == BTI_OP_cumsum && inner_bytes >= SECTOR)) return;
-    if (op == BTI_OP_scatter_axis && !bti_gpu_scatters_columns(j, j->given[1].shape[j->axis]))
+    if (bti_op_scatters_along(op) && !bti_gpu_scatters_columns(j, j->given[1].shape[j->axis]))
         bti_gpu_job_move_axis_last(&j->given[1], j->axis);
     if (op != BTI_OP_cumsum) return;
     bti_gpu_job_move_axis_last(&j->given[0], j->axis);
@@ -132,7 +161,7 @@ static void begin_job(bti_gpu_job *j) {
     for (int i = 0; i < j->asked->input_count; i++) j->given[i] = j->asked->inputs[i];
     j->wanted = j->asked->output;
     if (bti_op_info(op)->class == BTI_HEAVY) return;
-    j->scatters = op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis || op == BTI_OP_update_slice;
+    j->scatters = bti_op_updates(op);
     j->axis = bti_attr_axis(op, j->asked->attr);
     bti_gpu_job_split_axes(j, j->scatters ? &j->wanted : &j->given[0], j->axis);
     choose_axes(j);

@@ -10,9 +10,8 @@ bt_array *bti_indices(bt_array *indices) {
     if (bti_array_error(indices)) return bti_poisoned_by(&indices, 1);
     bt_dtype dtype = bti_dtype(indices);
     if (dtype == BT_BOOL)
-        return bti_poisonf(
-            BT_INVALID_ARGUMENT,
-            "indices are bool, and must be the integers of places; by a mask choose with bt_where(mask, x, y)");
+        return bti_poisonf(BT_INVALID_ARGUMENT, "indices are bool, and must be the integers of places; by a mask "
+                                                "choose with bt_where(mask, x, y) or bt_boolean_mask");
     if (!bti_dtype_is_int(dtype))
         return bti_poisonf(BT_INVALID_ARGUMENT, "indices are %s; they must be integers: bt_cast(indices, BT_I32)",
                            bt_dtype_name(dtype));
@@ -35,7 +34,7 @@ bt_array *bti_take(bt_array *x, bt_array *indices, int axis) {
     return poison ? poison : bti_record_by_rules(BTI_OP_take, inputs, 2, &(bti_attr){.axis = {axis}});
 }
 
-static bt_array *record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array *updates, int axis) {
+bt_array *bti_record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array *updates, int axis) {
     bt_array *inputs[3] = {x, indices, updates};
     bt_array *poison = bti_poisoned_by(inputs, 3);
     if (!poison) poison = check_indices(indices);
@@ -45,11 +44,11 @@ static bt_array *record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_ar
 }
 
 bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
-    return record_scatter(BTI_OP_scatter_add, x, indices, updates, axis);
+    return bti_record_scatter(BTI_OP_scatter_add, x, indices, updates, axis);
 }
 
 bt_array *bti_update_slice(bt_array *x, bt_array *start, bt_array *update, int axis) {
-    return record_scatter(BTI_OP_update_slice, x, start, update, axis);
+    return bti_record_scatter(BTI_OP_update_slice, x, start, update, axis);
 }
 
 bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
@@ -71,46 +70,6 @@ bt_array *bt_take(bt_array *x, bt_array *indices, int axis) {
     BTI_RETURN(bti_reshape(bti_take(x, indices, axis), result_rank, shape));
 }
 
-bt_array *bti_updates_for(bt_array *x, bt_array *updates) {
-    bt_dtype to = bti_dtype(x), from = bti_dtype(updates);
-    if (bti_dtype_is_float(from) && !bti_dtype_is_float(to))
-        return bti_poisonf(BT_INVALID_ARGUMENT, "updates are %s and x is %s; bt_cast one of them first",
-                           bt_dtype_name(from), bt_dtype_name(to));
-    return bti_cast(updates, to);
-}
-static bt_array *additions_for(bt_array *x, bt_array *updates) {
-    if (bti_dtype(x) == BT_BOOL)
-        return bti_poisonf(BT_INVALID_ARGUMENT, "nothing can be added to bool; bt_cast x first");
-    return bti_updates_for(x, updates);
-}
-
-bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
-    BTI_PUBLIC("bt_scatter_add");
-    BTI_NEED(x, indices, updates);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    if (bti_rank(indices) != 1)
-        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT,
-                               "indices have shape %s; they must have one axis: bt_flatten(indices, 0)",
-                               bti_shape_string(indices).text));
-    int64_t shape[BTI_MAX_RANK];
-    for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? bti_shape(indices)[0] : bti_shape(x)[i];
-    updates = bti_expand(additions_for(x, updates), bti_rank(x), shape);
-    BTI_RETURN(bti_scatter_add(x, bti_indices(indices), updates, axis));
-}
-
-/* What was dropped gets none. */
-void bti_gradient_scatter_add(bti_backward *b) {
-    int axis = b->attr->axis.axis;
-    if (b->wanted[0]) b->gx[0] = b->g;
-    if (!b->wanted[2]) return;
-    bt_array *at = b->x[1], *size = bti_size_scalar(bt_shape_of(b->x[0]).size[axis], BT_I64);
-    bt_array *within = bt_logical_and(bt_le(bt_neg(size), at), bt_lt(at, size));
-    bt_shape line = {.rank = bt_rank(b->g)};
-    for (int i = 0; i < line.rank; i++) line.size[i] = i == axis ? bt_shape_of(at).size[0] : 1;
-    b->gx[2] = bt_where(bt_reshape_to(within, line), bt_take(b->g, at, axis), bt_num(0));
-}
-
 /* --- along an axis -------------------------------------------------------------------------------------------------- */
 
 bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
@@ -121,11 +80,10 @@ bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
 }
 
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
-    return record_scatter(BTI_OP_scatter_axis, x, indices, updates, axis);
+    return bti_record_scatter(BTI_OP_scatter_axis, x, indices, updates, axis);
 }
 
-/* Indices with the sizes of x, which may have been unknown, except on the axis. */
-static bt_array *indices_for(bt_array *x, bt_array *indices, int axis) {
+bt_array *bti_indices_along(bt_array *x, bt_array *indices, int axis) {
     indices = bti_indices(indices);
     if (bti_array_error(indices)) return indices;
     int64_t shape[BTI_MAX_RANK];
@@ -133,9 +91,8 @@ static bt_array *indices_for(bt_array *x, bt_array *indices, int axis) {
     return bti_expand(indices, bti_rank(x), shape);
 }
 
-/* Indices with those from the end counted from the beginning; `*within` tells which are in range, the others are 0. */
-static bt_array *normal_indices(bt_array *x, bt_array *indices, int axis, bt_array **within) {
-    indices = indices_for(x, indices, axis);
+bt_array *bti_normal_indices(bt_array *x, bt_array *indices, int axis, bt_array **within) {
+    indices = bti_indices_along(x, indices, axis);
     if (bti_array_error(indices)) return indices;
     int64_t size = bti_shape(x)[axis];
     bt_dtype dtype = bti_size_is_symbolic(size) || size > INT32_MAX ? BT_I64 : bti_dtype(indices);
@@ -146,8 +103,7 @@ static bt_array *normal_indices(bt_array *x, bt_array *indices, int axis, bt_arr
     return bti_where(*within, indices, zero);
 }
 
-/* Indices along an axis of x fit it, and there is something for them to point at. */
-static bool fits_along(const bt_array *x, const bt_array *indices, int axis, bt_array **poison) {
+bool bti_fits_along(const bt_array *x, const bt_array *indices, int axis, bt_array **poison) {
     bool fits = bti_rank(x) == bti_rank(indices);
     for (int i = 0; fits && i < bti_rank(x); i++)
         fits = i == axis || bti_may_equal(bti_shape(x)[i], bti_shape(indices)[i]);
@@ -168,36 +124,19 @@ bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis) {
     BTI_NEED(x, indices);
     bt_array *poison, *within = NULL;
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    if (!fits_along(x, indices, axis, &poison)) BTI_RETURN(poison);
-    indices = normal_indices(x, indices, axis, &within);
+    if (!bti_fits_along(x, indices, axis, &poison)) BTI_RETURN(poison);
+    indices = bti_normal_indices(x, indices, axis, &within);
     if (bti_array_error(indices)) BTI_RETURN(indices);
     bt_array *nothing = bti_scalar(bti_dtype_is_float(bti_dtype(x)) ? (double)NAN : 0, bti_dtype(x));
     BTI_RETURN(bti_where(within, bti_gather_axis(x, indices, axis), nothing));
 }
 
-bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
-    BTI_PUBLIC("bt_scatter_add_along_axis");
-    BTI_NEED(x, indices, updates);
-    bt_array *poison;
-    if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
-    if (!fits_along(x, indices, axis, &poison)) BTI_RETURN(poison);
-    indices = indices_for(x, indices, axis);
-    if (bti_array_error(indices)) BTI_RETURN(indices);
-    updates = bti_expand(additions_for(x, updates), bti_rank(indices), bti_shape(indices));
-    BTI_RETURN(bti_scatter_axis(x, indices, updates, axis));
-}
-
 void bti_gradient_gather_axis(bti_backward *b) {
-    b->gx[0] = bt_scatter_add_along_axis(bt_zeros_like(b->x[0]), b->x[1], b->g, b->attr->axis.axis);
-}
-
-/* What was dropped gets none. */
-void bti_gradient_scatter_axis(bti_backward *b) {
     int axis = b->attr->axis.axis;
-    if (b->wanted[0]) b->gx[0] = b->g;
-    if (!b->wanted[2]) return;
-    bt_array *within = NULL, *at = normal_indices(b->x[0], b->x[1], axis, &within);
-    b->gx[2] = bti_array_error(at) ? at : bt_where(within, bti_gather_axis(b->g, at, axis), bt_num(0));
+    bt_array *at = bti_indices_along(b->x[0], b->x[1], axis);
+    if (!bti_array_error(at))
+        at = bti_scatter_axis(bt_zeros_like(b->x[0]), at, bti_expand(b->g, bti_rank(at), bti_shape(at)), axis);
+    b->gx[0] = at;
 }
 
 /* --- batches -------------------------------------------------------------------------------------------------------- */
@@ -272,7 +211,7 @@ void bti_batch_scatter_add(bti_application *a) {
         a->made[0] = bti_reshape(a->made[0], rank, bti_shape(x));
     } else {
         indices = indices_along(indices, rank, bti_shape(updates), axis + 1);
-        a->made[0] = bt_scatter_add_along_axis(x, indices, updates, axis + 1);
+        a->made[0] = bti_scatter_axis(x, indices, updates, axis + 1);
     }
 }
 

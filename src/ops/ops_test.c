@@ -122,6 +122,21 @@ static void handles_edges(void **state) {
     GIVES(bt_take_along_axis(vector(), I32((3), -1, 3, 0), 0), BT_F32, "[ 3. nan  1.]");
     GIVES(bt_scatter_add(vector(), I32((3), 0, 7, -1), bt_f32(1), 0), BT_F32, "[2. 2. 4.]");
     GIVES(bt_scatter_add_along_axis(vector(), I32((2), 0, 7), F32((2), 5, 5), 0), BT_F32, "[6. 2. 3.]");
+    GIVES(bt_boolean_mask(vector(), bt_ne(vector(), bt_f32(2)), 0), BT_F32, "[1. 3.]");
+    GIVES(bt_boolean_mask(matrix(), bt_lt(vector(), bt_f32(2)), -1), BT_F32, "[[1.]\n [4.]]");
+    GIVES(bt_boolean_mask(matrix(), bt_lt(bt_f32(2), matrix()), 0), BT_F32, "[3. 4. 5. 6.]");
+    GIVES(bt_boolean_mask(vector(), bt_zeros(BT_BOOL, 3), 0), BT_F32, "[]");
+    GIVES(bt_nonzero(I32((2, 3), 0, 7, -1, 5, 0, 0)), BT_I64, "[[0 1]\n [0 2]\n [1 0]]");
+    GIVES(bt_nonzero(F32((3), NAN, -0.0F, 2)), BT_I64, "[[0]\n [2]]");
+    GIVES(bt_nonzero(bt_ones(BT_BOOL, 0, 2)), BT_I64, "[]");
+    GIVES(bt_scatter_set(vector(), I32((4), 0, 7, -1, 0), F32((4), 5, 6, 7, 8), 0), BT_F32, "[8. 2. 7.]");
+    GIVES(bt_scatter_max(vector(), I32((3), 0, 2, 1), F32((3), 5, 1, NAN), 0), BT_F32, "[ 5. nan  3.]");
+    GIVES(bt_scatter_min(vector(), I32((2), -1, 3), bt_f32(-4), 0), BT_F32, "[ 1.  2. -4.]");
+    GIVES(bt_scatter_set(bt_zeros(BT_BOOL, 3), I32((1), 1), bt_ones(BT_BOOL, 1), 0), BT_BOOL, "[False  True False]");
+    GIVES(bt_scatter_set_along_axis(matrix(), I32((2, 1), 0, -1), bt_f32(0), 1), BT_F32, "[[0. 2. 3.]\n [4. 5. 0.]]");
+    GIVES(bt_cumprod(F32((4), 2, 3, 0, 5), 0, true), BT_F32, "[0. 0. 0. 5.]");
+    GIVES(bt_cummax(F32((5), 1, 3, 2, NAN, 4), 0, false), BT_F32, "[ 1.  3.  3. nan nan]");
+    GIVES(bt_cummin(I32((4), 4, 2, 3, 1), 0, true), BT_I32, "[1 1 1 1]");
     GIVES(bt_cross_entropy(F32((1, 2), 0, 0), I32((1), 2)), BT_F32, "nan");
     GIVES(bt_huber(F32((2), 0, 0), F32((2), 1, 3), 2), BT_F32, "2.25");
     GIVES(bt_softmax(bt_zeros(BT_F32, 0), 0), BT_F32, "[]");
@@ -150,6 +165,11 @@ static void multiplies(void **state) {
     GIVES(bt_einsum("ij,j", ALL(matrix(), vector()), 2), BT_F32, "[14. 32.]");
     GIVES(bt_einsum("ij->ji", ALL(matrix()), 1), BT_F32, "[[1. 4.]\n [2. 5.]\n [3. 6.]]");
     GIVES(bt_einsum("i,k->ki", ALL(vector(), F32((2), 1, 2)), 2), BT_F32, "[[1. 2. 3.]\n [2. 4. 6.]]");
+    GIVES(bt_einsum("ii->i", ALL(bt_matmul_t(matrix(), matrix(), false, true)), 1), BT_F32, "[14. 77.]");
+    GIVES(bt_einsum("ii", ALL(bt_matmul_t(matrix(), matrix(), false, true)), 1), BT_F32, "91.0");
+    GIVES(bt_einsum("...i,i", ALL(matrix(), vector()), 2), BT_F32, "[14. 32.]");
+    GIVES(bt_einsum("...,...j->j...", ALL(bt_f32(2), matrix()), 2), BT_F32, "[[ 2.  8.]\n [ 4. 10.]\n [ 6. 12.]]");
+    GIVES(bt_einsum("i,ji,j->", ALL(vector(), matrix(), F32((2), 1, 2)), 3), BT_F32, "78.0");
     GIVES(bt_einsum("ij,kj->", ALL(matrix(), matrix()), 2), BT_F32, "155.0");
     GIVES(bt_conv2d(image(), bt_ones(BT_F32, 1, 2, 2, 2), SIZES(2, 2), NULL, NULL, 1), BT_F32,
           "[[[[8. 8.]\n   [8. 8.]]]]");
@@ -212,8 +232,45 @@ static void slopes_at_corners(void **state) {
     SLOPES(F32((1, 3), 0, 0, -INFINITY), bt_cross_entropy(x, I32((1), 0)), "[[-0.5  0.5  0. ]]");
     SLOPES(vector(), bt_take_along_axis(x, I32((2), -1, 9), 0), "[0. 0. 1.]");
     SLOPES(vector(), bt_scatter_add_along_axis(bt_zeros(BT_F32, 2), I32((3), -1, 9, 0), x, 0), "[1. 0. 1.]");
+    SLOPES(vector(), bt_boolean_mask(x, bt_lt(bt_f32(1), x), 0), "[0. 1. 1.]");
+    SLOPES(vector(), bt_scatter_set(x, I32((1), 1), bt_f32(9), 0), "[1. 0. 1.]");
+    SLOPES(vector(), bt_scatter_set(bt_zeros(BT_F32, 2), I32((3), 1, 1, 4), x, 0), "[0. 1. 0.]");
+    SLOPES(F32((3), 2, 2, 1), bt_scatter_max(bt_full(2, BT_F32, 1), I32((3), 0, 0, 0), x, 0),
+           "[0.33333334 0.33333334 0.        ]");
+    SLOPES(F32((4), 2, 0, 3, 4), bt_cumprod(x, 0, false), "[ 1. 32.  0.  0.]");
+    SLOPES(F32((4), 0, 3, 0, 4), bt_cumprod(x, 0, false), "[4. 0. 0. 0.]");
+    SLOPES(F32((4), 1, 3, 3, 2), bt_cummax(x, 0, false), "[1. 1. 2. 0.]");
+    SLOPES(F32((4), 1, 3, 3, 2), bt_cummin(x, 0, true), "[1. 0. 0. 3.]");
     SLOPES(vector(), bt_mul(bt_stop_gradient(x), x), "[1. 2. 3.]");
     SLOPES(F32((3), 1, 3, 2), bt_top_k(x, 2), "[0. 1. 1.]");
+}
+
+static void makes_grids(void **state) {
+    BT_SCOPE {
+        bt_array *lines[3] = {vector(), I32((2), 7, 8), bt_f32(1)}, *grids[3];
+        assert_int_equal(bt_meshgrid(lines, 2, false, grids), BT_OK);
+        expect_text(grids[0], BT_F32, "[[1. 1.]\n [2. 2.]\n [3. 3.]]", __LINE__);
+        expect_text(grids[1], BT_I32, "[[7 8]\n [7 8]\n [7 8]]", __LINE__);
+        assert_int_equal(bt_meshgrid(lines, 3, true, grids), BT_OK);
+        expect_text(grids[0], BT_F32, "[[[1.]\n  [2.]\n  [3.]]\n\n [[1.]\n  [2.]\n  [3.]]]", __LINE__);
+        assert_int_equal(bt_shape_of(grids[2]).size[0], 2);
+        assert_int_equal(bt_meshgrid(lines, 1, true, grids), BT_OK);
+        assert_ptr_not_equal(grids[0], lines[0]);
+        expect_text(bt_grad1(bt_sum(grids[0], BT_ALL, false), lines[0]), BT_F32, "[1. 1. 1.]", __LINE__);
+        lines[1] = matrix();
+        assert_int_equal(bt_meshgrid(lines, 2, false, grids), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_peek_status(grids[1]), BT_INVALID_ARGUMENT);
+    }
+}
+
+/* A result whose size depends on values is none of a function. */
+static void masks_need_values(void **state) {
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, 3);
+        assert_int_equal(bt_eval(bt_boolean_mask(x, bt_lt(x, bt_f32(2)), 0)), BT_FAILED_PRECONDITION);
+        assert_non_null(strstr(bt_error_text(), "bt_where(mask, x, y)"));
+        assert_int_equal(bt_peek_status(bt_nonzero(x)), BT_FAILED_PRECONDITION);
+    }
 }
 
 #define LOSSES(X)                                                                                                 \
@@ -229,10 +286,15 @@ static void slopes_at_corners(void **state) {
     X(silu, bt_silu(a))                                                                                           \
     X(take_along, bt_take_along_axis(a, I32((2, 2), 0, -1, 2, 2), 1))                                             \
     X(scatter_along, bt_square(bt_scatter_add_along_axis(a, I32((2, 3), 0, -1, 0, 1, 1, 2), b, 1)))               \
+    X(scatter_set, bt_square(bt_scatter_set_along_axis(a, I32((2, 3), 0, -1, 0, 1, 1, 2), b, 1)))                 \
+    X(scatter_max, bt_square(bt_scatter_max_along_axis(a, I32((2, 3), 0, -1, 0, 1, 1, 2), b, 1)))                 \
+    X(cumprod, bt_mul(bt_cumprod(a, 1, false), b))                                                                \
+    X(cummax, bt_mul(bt_cummax(a, 1, false), b))                                                                  \
     X(sort, bt_mul(bt_sort(a, 1), b))                                                                             \
     X(tile, bt_square(bt_tile(a, BT_SHAPE(2, 1))))                                                                \
     X(slice, bt_square(bt_slice(a, SIZES(1, -1), SIZES(-3, -4), SIZES(-1, -2))))                                  \
     X(einsum, bt_einsum("ij,kj->ki", ALL(a, b), 2))                                                               \
+    X(einsum_three, bt_einsum("ij,kj,...k->...i", ALL(a, b, bt_transpose(a)), 3))                                 \
     X(einsum_alone, bt_einsum("ij,ij->j", ALL(a, b), 2))                                                          \
     X(matmul, bt_matmul_t(bt_expand_dims(a, 0), b, true, false))                                                  \
     X(conv2d, bt_conv2d(bt_reshape(a, 1, 2, 1, 3), bt_reshape(b, 1, 2, 1, 3), SIZES(1, 2), NULL, SIZES(0, 2), 1)) \
@@ -366,6 +428,8 @@ int main(void) {
         cmocka_unit_test(makes_arrays),
         cmocka_unit_test(draws_numbers),
         cmocka_unit_test(names_every_operation),
+        cmocka_unit_test(makes_grids),
+        cmocka_unit_test(masks_need_values),
         cmocka_unit_test(slopes_at_corners),
         cmocka_unit_test(gradients_agree_with_differences),
         cmocka_unit_test(works_with_unknown_sizes),

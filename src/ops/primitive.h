@@ -8,6 +8,7 @@
 #include <berth/matrices.h>
 #include <berth/ops.h>
 #include <berth/random.h>
+#include <berth/losses.h>
 #include <berth/windows.h>
 
 #include "array/record.h"
@@ -127,8 +128,19 @@ bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int
 bt_array *bti_update_slice(bt_array *x, bt_array *start, bt_array *update, int axis);
 bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis);
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+/* Any operation that bti_op_updates. */
+bt_array *bti_record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array *updates, int axis);
 /* Indices as int32 or int64, whatever integers they were; poisoned if they are not integers. */
 bt_array *bti_indices(bt_array *indices);
+/* Indices with the sizes of x, which may have been unknown, except on the axis. */
+bt_array *bti_indices_along(bt_array *x, bt_array *indices, int axis);
+/* The same with those from the end counted from the beginning; `*within` tells which are in range, the others are 0. */
+bt_array *bti_normal_indices(bt_array *x, bt_array *indices, int axis, bt_array **within);
+/* Indices along an axis of x fit it, and there is something for them to point at. */
+bool bti_fits_along(const bt_array *x, const bt_array *indices, int axis, bt_array **poison);
+
+/* --- scatter.c -------------------------------------------------------------------------------------------------------- */
+
 /* Updates as x's dtype; poisoned if they are floats and x is not. */
 bt_array *bti_updates_for(bt_array *x, bt_array *updates);
 
@@ -152,6 +164,16 @@ bt_array *bti_concat(bt_array *const *arrays, int count, int axis);             
 /* sums[i]: the sum of all parts, on devices[i]. Where the devices' driver sums over them it is one operation of all of them, else (or by the flag
  * `collectives`) a sum on the first device and copies of it. Poisons all sums where the parts do not fit or are poisoned. */
 void bti_all_reduce(const int *devices, int count, bt_array *const *parts, bt_array **sums);
+
+/* --- nn.c ------------------------------------------------------------------------------------------------------------- */
+
+/* x where x >= 0 or NaN, else 0; the gradient at 0 is `at_zero`, 0 or 1. */
+bt_array *bti_positive_part(bt_array *x, bool at_zero);
+bt_array *bti_softplus_tail(bt_array *x); /* log1p(e**-|x|) */
+/* x - max(x) along the axis; no gradient passes through the maximum. Nothing stays nothing. */
+bt_array *bti_below_top(bt_array *x, int axis);
+bt_array *bti_sum_of_exp(bt_array *x, int axis); /* the axis stays with size 1 */
+bt_array *bti_log_softmax(bt_array *x, int axis);
 
 /* --- sort.c, reduce.c, product.c, nn.c, random.c ---------------------------------------------------------------------- */
 

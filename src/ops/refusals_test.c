@@ -140,6 +140,9 @@ static void refuses_reductions(void **state) {
     BAD(argmin, bt_argmin(bt_zeros(BT_F32, 0), 0), "no elements");
     BAD(cumsum, bt_cumsum(vector(), 1, false), "axis 1");
     BAD(cumsum, bt_cumsum(truths(), 0, false), "not bool");
+    BAD(cumprod, bt_cumprod(truths(), 0, false), "not bool");
+    BAD(cummax, bt_cummax(vector(), 1, false), "axis 1");
+    BAD(cummin, bt_cummin(bt_f32(1), 0, false), "axis 0");
 }
 
 static void refuses_shapes(void **state) {
@@ -190,13 +193,24 @@ static void refuses_indices(void **state) {
     BAD(take, bt_take(vector(), bt_ones(BT_BOOL, 3), 0), "bt_where(mask, x, y)");
     BAD(take, bt_take(vector(), I32((1), 0), 1), "axis 1");
     BAD(take, bt_take(deep(), bt_zeros(BT_I32, 1, 1), 0), "make 9 axes");
+    BAD(boolean_mask, bt_boolean_mask(vector(), vector(), 0), "must be bool");
+    BAD(boolean_mask, bt_boolean_mask(matrix(), bt_ones(BT_BOOL, 3), 0), "from axis 0 on; x has shape (2, 3)");
+    BAD(boolean_mask, bt_boolean_mask(matrix(), bt_ones(BT_BOOL, 3, 1), 1), "from axis 1 on");
+    BAD(boolean_mask, bt_boolean_mask(vector(), bt_ones(BT_BOOL, 3), 1), "axis 1");
+    BAD(nonzero, bt_nonzero(bt_f32(1)), "is a scalar");
     BAD(scatter_add, bt_scatter_add(vector(), I32((1), 0), matrix(), 0), "(2, 3)");
     BAD(scatter_add, bt_scatter_add(vector(), bt_i32(0), bt_f32(1), 0), "one axis");
     BAD(scatter_add, bt_scatter_add(I32((1), 1), I32((1), 0), bt_f32(1), 0), "updates are float32 and x is int32");
+    BAD(scatter_set, bt_scatter_set(vector(), I32((1), 0), matrix(), 0), "(2, 3)");
+    BAD(scatter_max, bt_scatter_max(vector(), bt_i32(0), bt_f32(1), 0), "one axis");
+    BAD(scatter_min, bt_scatter_min(I32((1), 1), I32((1), 0), bt_f32(1), 0), "updates are float32 and x is int32");
     BAD(take_along_axis, bt_take_along_axis(matrix(), I32((1), 0), 0), "differ on axis 0 only");
     BAD(take_along_axis, bt_take_along_axis(bt_zeros(BT_F32, 0), I32((1), 0), 0), "is empty");
     BAD(take_along_axis, bt_take_along_axis(vector(), vector(), 0), "must be integers");
     BAD(scatter_add_along_axis, bt_scatter_add_along_axis(vector(), I32((1), 0), matrix(), 0), "(2, 3)");
+    BAD(scatter_set_along_axis, bt_scatter_set_along_axis(vector(), vector(), vector(), 0), "must be integers");
+    BAD(scatter_max_along_axis, bt_scatter_max_along_axis(bt_zeros(BT_F32, 0), I32((1), 0), bt_f32(1), 0), "is empty");
+    BAD(scatter_min_along_axis, bt_scatter_min_along_axis(vector(), I32((1), 0), matrix(), 0), "(2, 3)");
     BAD(sort, bt_sort(vector(), 1), "axis 1");
     BAD(argsort, bt_argsort(bt_f32(1), 0), "axis 0");
     BAD(top_k, bt_top_k(vector(), 4), "k is 4");
@@ -221,11 +235,15 @@ static void refuses_products(void **state) {
     BAD(matmul_t, bt_matmul_t(matrix(), matrix(), true, true), "the last axis of a (2) must equal");
     BAD(einsum, bt_einsum(NULL, ALL(vector()), 1), "such as");
     BAD(einsum, bt_einsum("i->i", NULL, 1), "such as");
-    BAD(einsum, bt_einsum("i,i,i->i", ALL(vector(), vector()), 2), "more than two");
+    BAD(einsum, bt_einsum("i,i,i->i", ALL(vector(), vector()), 2), "3 operands; count is 2");
     BAD(einsum, bt_einsum("i->i", ALL(vector(), vector()), 2), "1 operands");
-    BAD(einsum, bt_einsum("...i->i", ALL(vector()), 1), "only letters");
+    BAD(einsum, bt_einsum("..i->i", ALL(vector()), 1), "only letters");
+    BAD(einsum, bt_einsum("...i...->i", ALL(vector()), 1), "... stands twice");
+    BAD(einsum, bt_einsum("...ij->i", ALL(vector()), 1), "2 letters and shape (3,)");
+    BAD(einsum, bt_einsum("...,...", ALL(vector(), bt_zeros(BT_F32, 2)), 2), "an axis of ...");
+    BAD(einsum, bt_einsum("ij->ii", ALL(matrix()), 1), "twice in the result");
     BAD(einsum, bt_einsum("i-", ALL(vector()), 1), "only letters");
-    BAD(einsum, bt_einsum("ii->i", ALL(matrix()), 1), "twice");
+    BAD(einsum, bt_einsum("ii->i", ALL(matrix()), 1), "two sizes");
     BAD(einsum, bt_einsum("i->j", ALL(vector()), 1), "stands in no operand");
     BAD(einsum, bt_einsum("ij->i", ALL(vector()), 1), "2 letters and shape (3,)");
     BAD(einsum, bt_einsum("abcdefghi->a", ALL(vector()), 1), "more than 8");
@@ -240,6 +258,20 @@ static void refuses_nn(void **state) {
     BAD(layer_norm, bt_layer_norm(matrix(), NULL, matrix(), 1e-5), "bias has shape (2, 3)");
     BAD(mse, bt_mse(vector(), F32((2), 1, 2)), "do not broadcast");
     BAD(mae, bt_mae(vector(), NULL), "NULL");
+    BAD(cross_entropy_loss, bt_cross_entropy_loss(matrix(), vector(), NULL), "do not fit");
+    BAD(cross_entropy_loss, bt_cross_entropy_loss(matrix(), I32((2), 0, 1), BT_LOSS(.weights = F32((2), 1, 2))),
+        "must be (3,)");
+    BAD(cross_entropy_loss, bt_cross_entropy_loss(matrix(), I32((2), 0, 1), BT_LOSS(.label_smoothing = 2)),
+        "must be 0 to 1");
+    BAD(cross_entropy_loss, bt_cross_entropy_loss(matrix(), matrix(), BT_LOSS(.ignore = true)),
+        "targets that are classes");
+    BAD(cross_entropy_loss, bt_cross_entropy_loss(matrix(), matrix(), BT_LOSS(.positive_weights = vector())),
+        "does not know");
+    BAD(mse_loss, bt_mse_loss(vector(), vector(), BT_LOSS(.reduction = (bt_reduction)7)), "reduction 7");
+    BAD(mae_loss, bt_mae_loss(vector(), vector(), BT_LOSS(.label_smoothing = 0.5)), "have label_smoothing");
+    BAD(huber_loss, bt_huber_loss(vector(), vector(), 0, NULL), "delta is 0");
+    BAD(binary_cross_entropy_loss, bt_binary_cross_entropy_loss(vector(), vector(), BT_LOSS(.weights = matrix())),
+        "(2, 3)");
     BAD(cross_entropy, bt_cross_entropy(matrix(), F32((2), 1, 2)), "do not fit");
     BAD(cross_entropy, bt_cross_entropy(bt_f32(1), bt_f32(1)), "do not fit");
     BAD(binary_cross_entropy, bt_binary_cross_entropy(vector(), NULL), "NULL");

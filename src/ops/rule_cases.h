@@ -38,6 +38,10 @@ CALL(max, bti_reduce(BTI_OP_max, x[0], 5))
 CALL(min, bti_reduce(BTI_OP_min, x[0], 2))
 CALL(cumsum, bti_cumsum(x[0], 1, false))
 CALL(cumsum_back, bti_cumsum(x[0], 0, true))
+CALL(cumprod, bt_cumprod(x[0], 1, false))
+CALL(cumprod_back, bt_cumprod(x[0], 0, true))
+CALL(cummax, bt_cummax(x[0], 1, false))
+CALL(cummin, bt_cummin(x[0], 0, true))
 CALL(reshape, bti_reshape(x[0], 2, SIZES(3, 4)))
 CALL(permute, bti_permute(x[0], (const int[]){2, 0, 1}))
 CALL(expand, bti_expand(x[0], 3, SIZES(2, 3, 4)))
@@ -59,6 +63,9 @@ CALL(sort, bt_sort(x[0], 0))
 CALL(top_k, bt_top_k(x[0], 2))
 CALL(gather_axis, bti_gather_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
+CALL(scatter_set, bti_record_scatter(BTI_OP_scatter_set, x[0], BT_ARRAY(int32_t, (2, 3), 2, 2, 9, 0, -3, 1), x[1], 1))
+CALL(scatter_max, bti_record_scatter(BTI_OP_scatter_max, x[0], BT_ARRAY(int32_t, (2, 3), 2, 2, 9, 0, -3, 1), x[1], 1))
+CALL(scatter_min, bti_record_scatter(BTI_OP_scatter_min, x[0], BT_ARRAY(int32_t, (2, 2), 2, 2, 0, 1), x[1], 1))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
 /* Strides that leave places of x out, pads, gaps in the kernel, groups; of each the two gradients, which are operations too. */
 static const bt_conv_options *conv_options(int number) {
@@ -146,6 +153,10 @@ static const rule_case cases[] = {
     {BTI_OP_min, call_min, 1, {{2, {2, 4}}}, 0},
     {BTI_OP_cumsum, call_cumsum, 1, {{2, {2, 4}}}, 0},
     {BTI_OP_cumsum, call_cumsum_back, 1, {{2, {3, 2}}}, 0},
+    {BTI_OP_cumprod, call_cumprod, 1, {{2, {2, 4}}}, 0},
+    {BTI_OP_cumprod, call_cumprod_back, 1, {{2, {3, 2}}}, 0},
+    {BTI_OP_cummax, call_cummax, 1, {{2, {2, 4}}}, 0},
+    {BTI_OP_cummin, call_cummin, 1, {{2, {4, 2}}}, 0},
     {BTI_OP_reshape, call_reshape, 1, {{3, {2, 3, 2}}}, 0},
     {BTI_OP_permute, call_permute, 1, {{3, {2, 3, 2}}}, 0},
     {BTI_OP_expand, call_expand, 1, {{3, {2, 1, 1}}}, 0},
@@ -166,6 +177,9 @@ static const rule_case cases[] = {
     {BTI_OP_top_k, call_top_k, 1, {{2, {2, 4}}}, 0},
     {BTI_OP_gather_axis, call_gather_axis, 1, {{2, {2, 3}}}, 0},
     {BTI_OP_scatter_axis, call_scatter_axis, 2, {{2, {2, 3}}, {2, {2, 2}}}, 0},
+    {BTI_OP_scatter_set, call_scatter_set, 2, {{2, {2, 3}}, {2, {2, 3}}}, 0},
+    {BTI_OP_scatter_max, call_scatter_max, 2, {{2, {2, 3}}, {2, {2, 3}}}, 0},
+    {BTI_OP_scatter_min, call_scatter_min, 2, {{2, {2, 3}}, {2, {2, 2}}}, 0},
     {BTI_OP_matmul, call_matmul, 2, {{2, {2, 3}}, {2, {3, 4}}}, 0},
     {BTI_OP_matmul, call_matmul, 2, {{3, {2, 1, 3}}, {3, {2, 3, 2}}}, 0},
     {BTI_OP_conv, call_conv, 2, {{3, {2, 2, 5}}, {3, {2, 2, 3}}}, 0},

@@ -216,6 +216,39 @@ bt_status bt_unstack(bt_array *x, int axis, int count, bt_array **parts) {
     return status_of_parts(count, parts);
 }
 
+/* --- grids ---------------------------------------------------------------------------------------------------------- */
+
+static bt_array *check_lines(bt_array *const *arrays, int count, bt_array **grids) {
+    if (count < 1 || count > BTI_MAX_RANK || !arrays || !grids)
+        return bti_poisonf(BT_INVALID_ARGUMENT, "count is %d; there must be 1 to %d arrays, and as many grids", count,
+                           BTI_MAX_RANK);
+    bt_array *poison = bti_poisoned_by(arrays, count);
+    for (int i = 0; i < count && !poison; i++)
+        if (bti_rank(arrays[i]) > 1)
+            poison = bti_poisonf(BT_INVALID_ARGUMENT, "array %d has shape %s; it must have one axis", i,
+                                 bti_shape_string(arrays[i]).text);
+    return poison;
+}
+
+bt_status bt_meshgrid(bt_array *const *arrays, int count, bool xy, bt_array **grids) {
+    BTI_PUBLIC("bt_meshgrid");
+    bt_array *poison = check_lines(arrays, count, grids);
+    if (poison) return no_parts(&bti_public_, poison, count, grids);
+    int64_t shape[BTI_MAX_RANK], line[BTI_MAX_RANK];
+    int axes[BTI_MAX_RANK];
+    for (int i = 0; i < count; i++) {
+        axes[i] = xy && count > 1 && i < 2 ? 1 - i : i;
+        shape[axes[i]] = bti_size_of(arrays[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        for (int axis = 0; axis < count; axis++) line[axis] = axis == axes[i] ? shape[axis] : 1;
+        bt_array *grid = bti_expand(bti_reshape(arrays[i], count, line), count, shape);
+        if (grid == arrays[i]) grid = bti_array_on(bti_node_of(grid)); /* the only one: an array of its own */
+        grids[i] = bti_public_keep(&bti_public_, grid);
+    }
+    return status_of_parts(count, grids);
+}
+
 /* --- more elements -------------------------------------------------------------------------------------------------- */
 
 bt_array *bti_pad(bt_array *x, const int64_t *low, const int64_t *high, bt_array *value) {

@@ -133,8 +133,9 @@ static bt_status run_expression(const bti_work *work) {
     return BT_OK;
 }
 
-void bti_add_line(bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t from_step, int64_t count) {
-    line_plan line = {functions[BTI_OP_add][bti_lane_of(dtype)], 0, dtype, dtype, to_step, to_step, from_step};
+void bti_combine_line(bti_op op, bt_dtype dtype, char *to, int64_t to_step, const char *from, int64_t from_step,
+                      int64_t count) {
+    line_plan line = {functions[op][bti_lane_of(dtype)], 0, dtype, dtype, to_step, to_step, from_step};
     run_line(&line, to, to, from, count);
 }
 

@@ -90,6 +90,16 @@ static void gather_axis(const bti_work *work) {
         }
 }
 
+/* What a scatter makes of an element of x and one of z. */
+static void scatter_element(bti_op op, bt_dtype dtype, char *to, const char *from) {
+    switch (op) {
+    case BTI_OP_scatter_set: bti_copy_line(to, 0, from, 0, 1, bt_dtype_size(dtype)); break;
+    case BTI_OP_scatter_max: bti_combine_line(BTI_OP_maximum, dtype, to, 0, from, 0, 1); break;
+    case BTI_OP_scatter_min: bti_combine_line(BTI_OP_minimum, dtype, to, 0, from, 0, 1); break;
+    default: bti_add_line(dtype, to, 0, from, 0, 1); break;
+    }
+}
+
 static void scatter_axis(const bti_work *work) {
     const bti_operand *x = work->inputs, *y = x + 1, *z = x + 2, *out = &work->output;
     int axis = work->attr->axis.axis;
@@ -104,8 +114,8 @@ static void scatter_axis(const bti_work *work) {
             const char *index = walk.at[1] + line * walk.step[1] + i * bti_axis_step(y, axis);
             int64_t row = bti_index_in(y, index, out->shape[axis]);
             if (row < 0) continue;
-            bti_add_line(out->dtype, walk.at[0] + line * walk.step[0] + row * bti_axis_step(out, axis), 0,
-                         walk.at[2] + line * walk.step[2] + i * bti_axis_step(z, axis), 0, 1);
+            scatter_element(work->op, out->dtype, walk.at[0] + line * walk.step[0] + row * bti_axis_step(out, axis),
+                            walk.at[2] + line * walk.step[2] + i * bti_axis_step(z, axis));
         }
 }
 

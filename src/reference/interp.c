@@ -172,7 +172,7 @@ bt_status bti_interpret(const bti_work *work) {
     case BTI_SOURCE: return write_source(work);
     case BTI_ELEMENTWISE: return bti_interpret_elementwise(work);
     case BTI_REDUCE: bti_interpret_reduce(work); return BT_OK;
-    case BTI_SCAN: bti_interpret_cumsum(work); return BT_OK;
+    case BTI_SCAN: bti_interpret_running(work); return BT_OK;
     case BTI_GATHER: bti_interpret_gather(work); return BT_OK;
     case BTI_ORDER: return bti_interpret_order(work);
     case BTI_HEAVY:

@@ -374,6 +374,13 @@ static void running_sums(void **state) {
     ASSERT_ALL(int32_t, out, 1, 3, 6, 4, 9, 15);
     run(BTI_OP_cumsum, DENSE(BT_I32, out, 2, 3), 1, (bti_operand[]){DENSE(BT_I32, x, 2, 3)}, 0, 1);
     ASSERT_ALL(int32_t, out, 5, 7, 9, 4, 5, 6);
+    RUN(cumprod, DENSE(BT_I32, out, 2, 3), 1, DENSE(BT_I32, x, 2, 3));
+    ASSERT_ALL(int32_t, out, 1, 2, 6, 4, 20, 120);
+    float seen[] = {2, 3, NAN, 1}, most[4];
+    RUN(cummax, DENSE(BT_F32, most, 4), 0, DENSE(BT_F32, seen, 4));
+    ASSERT_ALL(float, most, 2, 3, NAN, NAN);
+    run(BTI_OP_cummin, DENSE(BT_F32, most, 4), 1, (bti_operand[]){DENSE(BT_F32, seen, 4)}, 0, 1);
+    ASSERT_ALL(float, most, NAN, NAN, NAN, 1);
     float ones[1000], sums[1000];
     for (int i = 0; i < 1000; i++) ones[i] = 1;
     RUN(cumsum, DENSE(BT_F32, sums, 1000), 0, DENSE(BT_F32, ones, 1000));
@@ -450,6 +457,12 @@ static void gathering_along_an_axis(void **state) {
     RUN(scatter_axis, DENSE(BT_I32, out, 2, 3), 0, strided(BT_I32, &zero, DIMS(2, 3), STRIDES(0, 0)),
         DENSE(BT_I64, rows, 1, 3), DENSE(BT_I32, z, 1, 3));
     ASSERT_ALL(int32_t, out, 0, 0, 3, 1, 2, 0);
+    int64_t often[] = {0, 1, 0, 9};
+    int32_t four[] = {5, 6, 7, 8}, here[] = {6, 0}, two[2];
+    RUN(scatter_set, DENSE(BT_I32, two, 2), 0, DENSE(BT_I32, here, 2), DENSE(BT_I64, often, 4), DENSE(BT_I32, four, 4));
+    ASSERT_ALL(int32_t, two, 7, 6);
+    RUN(scatter_min, DENSE(BT_I32, two, 2), 0, DENSE(BT_I32, here, 2), DENSE(BT_I64, often, 4), DENSE(BT_I32, four, 4));
+    ASSERT_ALL(int32_t, two, 5, 0);
 }
 
 /* Both results of an order of one input. */

@@ -47,6 +47,9 @@ static const char scatter[] = {
 static const char running[] = {
 #include "c_running.inc"
     0};
+static const char running_fold[] = {
+#include "c_running_fold.inc"
+    0};
 
 static void add_language(bti_str *text, bti_target target) {
     if (target == BTI_OPENCL_C) bti_str_add(text, "#define HAS_F64\n");
@@ -132,18 +135,40 @@ static void define_sort_key(bti_str *text, bt_dtype dtype, bool descending) {
                  (unsigned long long)infinity, suffix, type, type, type, turned, bits);
 }
 
-/* ADDED(x, y) of two stored elements. */
+/* COMBINED(x, y) of two stored elements: the greater or the smaller; NaN wins. */
+static void define_extreme(bti_str *text, bt_dtype dtype, bool greater) {
+    const char *sign = greater ? ">" : "<", *name = bti_c_is_small(dtype) ? bti_c_small_name(dtype) : "";
+    if (bti_c_is_small(dtype))
+        bti_str_addf(
+            text, "#define COMBINED(x, y) (f32_of_%s(x) %s f32_of_%s(y) || f32_of_%s(x) != f32_of_%s(x) ? (x) : (y))\n",
+            name, sign, name, name, name);
+    else if (bti_dtype_is_float(dtype))
+        bti_str_addf(text, "#define COMBINED(x, y) ((x) %s (y) || (x) != (x) ? (x) : (y))\n", sign);
+    else
+        bti_str_addf(text, "#define COMBINED(x, y) ((x) %s (y) ? (x) : (y))\n", sign);
+}
+
+/* COMBINED(x, y) of two stored elements: their sum. */
 static void define_element_sum(bti_str *text, bt_dtype dtype) {
     if (bti_c_is_small(dtype))
-        bti_str_addf(text, "#define ADDED(x, y) %s_of_f32(f32_of_%s(x) + f32_of_%s(y))\n", bti_c_small_name(dtype),
+        bti_str_addf(text, "#define COMBINED(x, y) %s_of_f32(f32_of_%s(x) + f32_of_%s(y))\n", bti_c_small_name(dtype),
                      bti_c_small_name(dtype), bti_c_small_name(dtype));
     else if (dtype == BT_BOOL)
-        bti_str_add(text, "#define ADDED(x, y) (u8)((x) | (y))\n");
+        bti_str_add(text, "#define COMBINED(x, y) (u8)((x) | (y))\n");
     else if (bti_dtype_is_float(dtype))
-        bti_str_add(text, "#define ADDED(x, y) ((x) + (y))\n");
+        bti_str_add(text, "#define COMBINED(x, y) ((x) + (y))\n");
     else
-        bti_str_addf(text, "#define ADDED(x, y) (T)((%s)(x) + (%s)(y))\n", is_64_bit(dtype) ? "u64" : "u32",
+        bti_str_addf(text, "#define COMBINED(x, y) (T)((%s)(x) + (%s)(y))\n", is_64_bit(dtype) ? "u64" : "u32",
                      is_64_bit(dtype) ? "u64" : "u32");
+}
+
+static void define_combination(bti_str *text, bti_op op, bt_dtype dtype) {
+    if (op == BTI_OP_scatter_set)
+        bti_str_add(text, "#define COMBINED(x, y) ((void)(x), (y))\n");
+    else if (op == BTI_OP_scatter_max || op == BTI_OP_scatter_min)
+        define_extreme(text, dtype, op == BTI_OP_scatter_max);
+    else
+        define_element_sum(text, dtype);
 }
 
 /* SUM, the type of the accumulator; VALUE(element) and STORED(sum) convert between it and elements. */
@@ -238,10 +263,13 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
         define_sort_key(text, of, op == BTI_OP_top_k);
         body = sort;
         break;
-    case BTI_OP_scatter_axis: bti_str_add(text, "#define LINES\n"); __attribute__((fallthrough));
+    case BTI_OP_scatter_axis:
+    case BTI_OP_scatter_set:
+    case BTI_OP_scatter_max:
+    case BTI_OP_scatter_min: bti_str_add(text, "#define LINES\n"); __attribute__((fallthrough));
     case BTI_OP_scatter_add:
         define_keys(text, bt_dtype_size(index));
-        define_element_sum(text, of);
+        define_combination(text, op, of);
         bti_str_add(text, sort);
         body = scatter;
         break;
@@ -249,6 +277,17 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
         define_accumulator(text, of, cumsum_accumulator(of, target));
         bti_str_add(text, scan);
         body = running;
+        break;
+    case BTI_OP_cumprod:
+        define_accumulator(text, of, cumsum_accumulator(of, target));
+        bti_str_add(text, "#define COMBINED(x, y) ((x) * (y))\n");
+        body = running_fold;
+        break;
+    case BTI_OP_cummax:
+    case BTI_OP_cummin:
+        bti_str_add(text, "#define SUM T\n#define VALUE(x) (x)\n#define STORED(x) (x)\n");
+        define_extreme(text, of, op == BTI_OP_cummax);
+        body = running_fold;
         break;
     default: break;
     }

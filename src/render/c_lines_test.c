@@ -26,8 +26,8 @@ static const line_case line_cases[] = {
     {{5003, 2}, 0}, {{1, 1048577}, 1}, {{2, 65537}, 1}, {{1, 2097157}, 1}};
 enum { LINE_CASES = sizeof line_cases / sizeof *line_cases, LONG_CASE = 1 << 20 };
 
-static void sums_of(bt_dtype dtype, bool with_long) {
-    program p = load(BTI_OP_cumsum, 1, &dtype, dtype);
+static void running_of(bti_op op, bt_dtype dtype, bool with_long) {
+    program p = load(op, 1, &dtype, dtype);
     for (int i = 0; i < LINE_CASES; i++) {
         const line_case *of = &line_cases[i];
         if (of->shape[1] > LONG_CASE && !with_long && !test_is_long()) continue;
@@ -41,10 +41,13 @@ static void sums_of(bt_dtype dtype, bool with_long) {
 }
 
 static void running_sums(void **state) {
-    sums_of(BT_F32, false);
+    running_of(BTI_OP_cumsum, BT_F32, false);
+    running_of(BTI_OP_cummin, BT_F16, false);
+    running_of(BTI_OP_cumprod, BT_I32, false);
     with_groups(true);
     static const bt_dtype dtypes[] = {BT_F32, BT_I64, BT_BF16, BT_I8, BT_F64, BT_F16};
-    for (int i = 0; i < (test_is_long() ? 6 : 2); i++) sums_of(dtypes[i], i == 1);
+    for (int i = 0; i < (test_is_long() ? 6 : 2); i++) running_of(BTI_OP_cumsum, dtypes[i], i == 1);
+    running_of(BTI_OP_cummax, BT_F32, false);
     with_groups(false);
 }
 
@@ -140,7 +143,7 @@ static void scatter_of(bti_op op, bt_dtype dtype, bt_dtype index) {
     for (int s = 0; s < SCATTERS; s++) {
         const int64_t *of = scatters[s];
         int64_t many[3] = {of[0], of[3], of[2]}, attr = 1;
-        if (of[3] > 100000 && op == BTI_OP_scatter_axis && !test_is_long()) continue;
+        if (of[3] > 100000 && op != BTI_OP_scatter_add && !test_is_long()) continue;
         value x = make(dtype, 3, of, DENSE), y = make(dtype, 3, of, DENSE), z = make(dtype, 3, many, DENSE);
         value i = op == BTI_OP_scatter_add ? make(index, 1, &of[3], DENSE) : make(index, 3, many, DENSE);
         fill_indices(&i, of[1], s % 3 != 0);
@@ -154,6 +157,8 @@ static void scatters_in_pieces(void **state) {
     with_groups(true);
     scatter_of(BTI_OP_scatter_add, BT_F32, BT_I32);
     scatter_of(BTI_OP_scatter_axis, BT_F32, BT_I64);
+    scatter_of(BTI_OP_scatter_set, BT_I32, BT_I32);
+    scatter_of(BTI_OP_scatter_max, BT_BF16, BT_I64);
     if (test_is_long()) {
         scatter_of(BTI_OP_scatter_add, BT_I8, BT_I64);
         scatter_of(BTI_OP_scatter_axis, BT_F64, BT_I32);

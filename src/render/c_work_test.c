@@ -29,8 +29,8 @@ static const int64_t line_shapes[][4] = {{1, 1, 1, 1},    {1, 1, 1, 7},    {2, 3
                                          {1, 0, 3, 2},    {40, 3, 1, 64},  {1, 1, 3, 9000}, {0, 1, 1, 1}};
 enum { LINE_SHAPES = 12 };
 
-static void sums_of(bt_dtype dtype) {
-    program p = load(BTI_OP_cumsum, 1, &dtype, dtype);
+static void running_of(bti_op op, bt_dtype dtype) {
+    program p = load(op, 1, &dtype, dtype);
     for (int s = 0; s < LINE_SHAPES; s++)
         for (int axis = 0; axis < 4; axis++)
             for (int backwards = 0; backwards < 2; backwards++) {
@@ -64,7 +64,10 @@ static void sorted(void **state) {
 
 static void summed(void **state) {
     for (int d = 0; d < dtype_count(); d++)
-        if (dtypes[d] != BT_BOOL) sums_of(dtypes[d]);
+        if (dtypes[d] != BT_BOOL) running_of(BTI_OP_cumsum, dtypes[d]);
+    running_of(BTI_OP_cumprod, BT_I16);
+    running_of(BTI_OP_cummax, BT_BF16);
+    running_of(BTI_OP_cummin, BT_BOOL);
 }
 
 /* --- by indices ----------------------------------------------------------------------------------------------------- */
@@ -154,6 +157,9 @@ static void taken(void **state) {
 static void placed(void **state) {
     for (int d = 0; d < dtype_count(); d++) places(BTI_OP_gather_axis, dtypes[d], d % 2 ? BT_I64 : BT_I32);
     for (int d = 0; d < dtype_count(); d++) places(BTI_OP_scatter_axis, dtypes[d], d % 2 ? BT_I32 : BT_I64);
+    for (int d = 0; d < dtype_count(); d++) places(BTI_OP_scatter_set, dtypes[d], d % 2 ? BT_I32 : BT_I64);
+    places(BTI_OP_scatter_max, BT_F32, BT_I32);
+    places(BTI_OP_scatter_min, BT_I8, BT_I64);
 }
 
 /* --- joined ---------------------------------------------------------------------------------------------------------- */
@@ -297,11 +303,11 @@ static void narrow(void **state) {
     without_f64(true);
     if (test_is_long()) {
         orders_of(BTI_OP_sort, BT_BF16);
-        sums_of(BT_I32);
+        running_of(BTI_OP_cumsum, BT_I32);
         rows(BTI_OP_scatter_add, BT_F32, BT_I32);
         places(BTI_OP_scatter_axis, BT_BF16, BT_I32);
     }
-    sums_of(BT_F16);
+    running_of(BTI_OP_cumsum, BT_F16);
     without_f64(false);
 }
 

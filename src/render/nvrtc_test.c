@@ -166,6 +166,9 @@ static void kernels_drawn(void **state) {
 static bool has_text(bti_op op) {
     switch (op) {
     case BTI_OP_cumsum:
+    case BTI_OP_cumprod:
+    case BTI_OP_cummax:
+    case BTI_OP_cummin:
     case BTI_OP_take:
     case BTI_OP_scatter_add:
     case BTI_OP_update_slice:
@@ -175,6 +178,9 @@ static bool has_text(bti_op op) {
     case BTI_OP_scatter_axis:
     case BTI_OP_attention:
     case BTI_OP_attention_gradient:
+    case BTI_OP_scatter_set:
+    case BTI_OP_scatter_max:
+    case BTI_OP_scatter_min:
     case BTI_OP_conv:
     case BTI_OP_conv_data:
     case BTI_OP_conv_weights:

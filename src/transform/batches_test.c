@@ -59,6 +59,9 @@ CALL(max, bti_reduce(BTI_OP_max, x[0], 5))
 CALL(min, bti_reduce(BTI_OP_min, x[0], 2))
 CALL(cumsum, bti_cumsum(x[0], 1, false))
 CALL(cumsum_back, bti_cumsum(x[0], 0, true))
+CALL(cumprod, bt_cumprod(x[0], 1, false))
+CALL(cummax, bt_cummax(x[0], 0, true))
+CALL(cummin, bt_cummin(x[0], 1, false))
 CALL(reshape, bti_reshape(x[0], 2, SIZES(3, 4)))
 CALL(permute, bti_permute(x[0], (const int[]){2, 0, 1}))
 CALL(expand, bti_expand(x[0], 3, SIZES(2, 3, 4)))
@@ -77,6 +80,9 @@ CALL(top_k, bt_top_k(x[0], 2))
 CALL(top_k_indices, bt_top_k_indices(x[0], 3))
 CALL(gather_axis, bti_gather_axis(x[0], x[1], 1))
 CALL(scatter_axis, bti_scatter_axis(x[0], x[1], x[2], 0))
+CALL(scatter_set, bti_record_scatter(BTI_OP_scatter_set, x[0], x[1], x[2], 0))
+CALL(scatter_max, bti_record_scatter(BTI_OP_scatter_max, x[0], x[1], x[2], 0))
+CALL(scatter_min, bti_record_scatter(BTI_OP_scatter_min, x[0], x[1], x[2], 1))
 CALL(matmul, bti_record_matmul(x[0], x[1]))
 /* The gradient of w, which is 0: y flows into it. */
 static bt_array *conv_weights(bt_array *x, bt_array *y, bt_shape of_w, int64_t groups) {
@@ -155,6 +161,9 @@ static const batch_case cases[] = {
     {BTI_OP_min, call_min, 1, {F(2, {2, 4})}, false},
     {BTI_OP_cumsum, call_cumsum, 1, {F(2, {2, 4})}, false},
     {BTI_OP_cumsum, call_cumsum_back, 1, {N(-9, 9, 2, {3, 2})}, false},
+    {BTI_OP_cumprod, call_cumprod, 1, {F(2, {2, 4})}, false},
+    {BTI_OP_cummax, call_cummax, 1, {F(2, {3, 2})}, false},
+    {BTI_OP_cummin, call_cummin, 1, {N(-9, 9, 2, {2, 4})}, false},
     {BTI_OP_reshape, call_reshape, 1, {F(3, {2, 3, 2})}, false},
     {BTI_OP_permute, call_permute, 1, {F(3, {2, 3, 2})}, false},
     {BTI_OP_expand, call_expand, 1, {F(3, {2, 1, 1})}, false},
@@ -176,6 +185,9 @@ static const batch_case cases[] = {
     {BTI_OP_top_k, call_top_k_indices, 1, {N(0, 3, 1, {5})}, false},
     {BTI_OP_gather_axis, call_gather_axis, 2, {F(2, {2, 3}), N(0, 3, 2, {2, 4})}, false},
     {BTI_OP_scatter_axis, call_scatter_axis, 3, {F(2, {3, 2}), N(0, 3, 2, {4, 2}), F(2, {4, 2})}, false},
+    {BTI_OP_scatter_set, call_scatter_set, 3, {F(2, {3, 2}), N(0, 3, 2, {4, 2}), F(2, {4, 2})}, false},
+    {BTI_OP_scatter_max, call_scatter_max, 3, {F(2, {3, 2}), N(-4, 4, 2, {4, 2}), F(2, {4, 2})}, false},
+    {BTI_OP_scatter_min, call_scatter_min, 3, {N(-9, 9, 2, {3, 2}), N(0, 2, 2, {3, 4}), N(-9, 9, 2, {3, 4})}, false},
     {BTI_OP_matmul, call_matmul, 2, {F(2, {2, 3}), F(2, {3, 4})}, false},
     {BTI_OP_matmul, call_matmul, 2, {F(2, {2, 3}), F(2, {3, 1})}, false},
     {BTI_OP_matmul, call_matmul, 2, {F(2, {1, 3}), F(2, {3, 4})}, false},

@@ -91,6 +91,40 @@ static bt_array *do_where(call *c) { return bt_where(c->in[0], c->in[1], c->in[2
 static bt_array *do_add_n(call *c) { return bt_add_n(c->in, c->in_count); }
 static bt_array *do_huber(call *c) { return bt_huber(c->in[0], c->in[1], attr_double(c, "delta", 1)); }
 
+/* Weights, then positive weights, are inputs behind the first two. */
+static bt_loss_options loss_options(call *c) {
+    bt_loss_options options = *BT_LOSS(.label_smoothing = attr_double(c, "label_smoothing", 0));
+    const char *reduction = json_string_value(attr(c, "reduction"));
+    int next = 2;
+    if (attr_bool(c, "weights", false)) options.weights = c->in[next++];
+    if (attr_bool(c, "positive_weights", false)) options.positive_weights = c->in[next++];
+    if (reduction && !strcmp(reduction, "sum")) options.reduction = BT_REDUCE_SUM;
+    if (reduction && !strcmp(reduction, "none")) options.reduction = BT_REDUCE_NONE;
+    options.ignore = attr(c, "ignored") != NULL;
+    options.ignored = attr_int(c, "ignored", 0);
+    return options;
+}
+static bt_array *do_mse_loss(call *c) {
+    bt_loss_options options = loss_options(c);
+    return bt_mse_loss(c->in[0], c->in[1], &options);
+}
+static bt_array *do_mae_loss(call *c) {
+    bt_loss_options options = loss_options(c);
+    return bt_mae_loss(c->in[0], c->in[1], &options);
+}
+static bt_array *do_huber_loss(call *c) {
+    bt_loss_options options = loss_options(c);
+    return bt_huber_loss(c->in[0], c->in[1], attr_double(c, "delta", 1), &options);
+}
+static bt_array *do_binary_cross_entropy_loss(call *c) {
+    bt_loss_options options = loss_options(c);
+    return bt_binary_cross_entropy_loss(c->in[0], c->in[1], &options);
+}
+static bt_array *do_cross_entropy_loss(call *c) {
+    bt_loss_options options = loss_options(c);
+    return bt_cross_entropy_loss(c->in[0], c->in[1], &options);
+}
+
 /* --- reductions ------------------------------------------------------------------------------------------------------ */
 
 static bt_array *do_sum(call *c) {
@@ -115,10 +149,14 @@ static bt_array *position(call *c, bt_array *(*find)(bt_array *, int)) {
 }
 static bt_array *do_argmax(call *c) { return position(c, bt_argmax); }
 static bt_array *do_argmin(call *c) { return position(c, bt_argmin); }
-static bt_array *do_cumsum(call *c) {
+static bt_array *running(call *c, bt_array *(*run)(bt_array *, int, bool)) {
     bool flat = !attr(c, "axis");
-    return bt_cumsum(flat ? bt_reshape(c->in[0], -1) : c->in[0], axis_of(c, 0), attr_bool(c, "reverse", false));
+    return run(flat ? bt_reshape(c->in[0], -1) : c->in[0], axis_of(c, 0), attr_bool(c, "reverse", false));
 }
+static bt_array *do_cumsum(call *c) { return running(c, bt_cumsum); }
+static bt_array *do_cumprod(call *c) { return running(c, bt_cumprod); }
+static bt_array *do_cummax(call *c) { return running(c, bt_cummax); }
+static bt_array *do_cummin(call *c) { return running(c, bt_cummin); }
 
 /* --- shape ----------------------------------------------------------------------------------------------------------- */
 
@@ -175,10 +213,24 @@ static bt_array *do_take(call *c) {
     bool flat = !attr(c, "axis");
     return bt_take(flat ? bt_reshape(c->in[0], -1) : c->in[0], c->in[1], axis_of(c, 0));
 }
+static bt_array *do_boolean_mask(call *c) { return bt_boolean_mask(c->in[0], c->in[1], axis_of(c, 0)); }
+static bt_array *do_nonzero(call *c) { return bt_nonzero(c->in[0]); }
 static bt_array *do_scatter_add(call *c) { return bt_scatter_add(c->in[0], c->in[1], c->in[2], axis_of(c, 0)); }
+static bt_array *do_scatter_set(call *c) { return bt_scatter_set(c->in[0], c->in[1], c->in[2], axis_of(c, 0)); }
+static bt_array *do_scatter_max(call *c) { return bt_scatter_max(c->in[0], c->in[1], c->in[2], axis_of(c, 0)); }
+static bt_array *do_scatter_min(call *c) { return bt_scatter_min(c->in[0], c->in[1], c->in[2], axis_of(c, 0)); }
 static bt_array *do_take_along_axis(call *c) { return bt_take_along_axis(c->in[0], c->in[1], axis_of(c, -1)); }
 static bt_array *do_scatter_add_along_axis(call *c) {
     return bt_scatter_add_along_axis(c->in[0], c->in[1], c->in[2], axis_of(c, -1));
+}
+static bt_array *do_scatter_set_along_axis(call *c) {
+    return bt_scatter_set_along_axis(c->in[0], c->in[1], c->in[2], axis_of(c, -1));
+}
+static bt_array *do_scatter_max_along_axis(call *c) {
+    return bt_scatter_max_along_axis(c->in[0], c->in[1], c->in[2], axis_of(c, -1));
+}
+static bt_array *do_scatter_min_along_axis(call *c) {
+    return bt_scatter_min_along_axis(c->in[0], c->in[1], c->in[2], axis_of(c, -1));
 }
 static bt_array *do_sort(call *c) { return bt_sort(c->in[0], axis_of(c, -1)); }
 static bt_array *do_argsort(call *c) { return bt_argsort(c->in[0], axis_of(c, -1)); }
@@ -298,6 +350,29 @@ static bt_array *do_nan_to_num(call *c) {
     return bt_nan_to_num(c->in[0], attr_double(c, "nan", 0), attr_double(c, "posinf", 0), attr_double(c, "neginf", 0));
 }
 
+/* --- linear algebra -------------------------------------------------------------------------------------------------- */
+
+static bt_array *do_cholesky(call *c) { return bt_cholesky(c->in[0]); }
+static bt_array *do_inv(call *c) { return bt_inv(c->in[0]); }
+static bt_array *do_det(call *c) { return bt_det(c->in[0]); }
+static bt_array *do_solve(call *c) { return bt_solve(c->in[0], c->in[1]); }
+static bt_array *do_lstsq(call *c) { return bt_lstsq(c->in[0], c->in[1]); }
+static bt_array *do_triangular_solve(call *c) {
+    return bt_triangular_solve(c->in[0], c->in[1], attr_bool(c, "upper", false), attr_bool(c, "transposed", false),
+                               attr_bool(c, "unit", false));
+}
+/* One of the parts; of vectors, whose signs are anyone's, the squares. */
+static bt_array *part_of(call *c, bt_status (*find)(bt_array *, bt_array **), int values) {
+    bt_array *parts[3] = {NULL};
+    int part = (int)attr_int(c, "part", 0);
+    if (find(c->in[0], parts) != BT_OK) return parts[0];
+    return values < 0 || part == values ? parts[part] : bt_square(parts[part]);
+}
+static bt_array *do_slogdet(call *c) { return part_of(c, (bt_slogdet), -1); }
+static bt_array *do_qr(call *c) { return part_of(c, (bt_qr), -1); }
+static bt_array *do_eigh(call *c) { return part_of(c, (bt_eigh), 0); }
+static bt_array *do_svd(call *c) { return part_of(c, (bt_svd), 1); }
+
 /* --- the table ------------------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -314,6 +389,21 @@ static const struct {
     {"where", 3, 3, do_where},
     {"add_n", 1, 64, do_add_n},
     {"huber", 2, 2, do_huber},
+    {"mse_loss", 2, 2, do_mse_loss},
+    {"mae_loss", 2, 2, do_mae_loss},
+    {"huber_loss", 2, 2, do_huber_loss},
+    {"binary_cross_entropy_loss", 2, 4, do_binary_cross_entropy_loss},
+    {"cross_entropy_loss", 2, 3, do_cross_entropy_loss},
+    {"cholesky", 1, 1, do_cholesky},
+    {"inv", 1, 1, do_inv},
+    {"det", 1, 1, do_det},
+    {"solve", 2, 2, do_solve},
+    {"lstsq", 2, 2, do_lstsq},
+    {"triangular_solve", 2, 2, do_triangular_solve},
+    {"slogdet", 1, 1, do_slogdet},
+    {"qr", 1, 1, do_qr},
+    {"eigh", 1, 1, do_eigh},
+    {"svd", 1, 1, do_svd},
     {"sum", 1, 1, do_sum},
     {"prod", 1, 1, do_prod},
     {"var", 1, 1, do_var},
@@ -322,6 +412,9 @@ static const struct {
     {"argmax", 1, 1, do_argmax},
     {"argmin", 1, 1, do_argmin},
     {"cumsum", 1, 1, do_cumsum},
+    {"cumprod", 1, 1, do_cumprod},
+    {"cummax", 1, 1, do_cummax},
+    {"cummin", 1, 1, do_cummin},
     {"reshape", 1, 1, do_reshape},
     {"flatten", 1, 1, do_flatten},
     {"transpose", 1, 1, do_transpose},
@@ -337,7 +430,15 @@ static const struct {
     {"tile", 1, 1, do_tile},
     {"one_hot", 1, 1, do_one_hot},
     {"take", 2, 2, do_take},
+    {"boolean_mask", 2, 2, do_boolean_mask},
+    {"nonzero", 1, 1, do_nonzero},
     {"scatter_add", 3, 3, do_scatter_add},
+    {"scatter_set", 3, 3, do_scatter_set},
+    {"scatter_max", 3, 3, do_scatter_max},
+    {"scatter_min", 3, 3, do_scatter_min},
+    {"scatter_set_along_axis", 3, 3, do_scatter_set_along_axis},
+    {"scatter_max_along_axis", 3, 3, do_scatter_max_along_axis},
+    {"scatter_min_along_axis", 3, 3, do_scatter_min_along_axis},
     {"take_along_axis", 2, 2, do_take_along_axis},
     {"scatter_add_along_axis", 3, 3, do_scatter_add_along_axis},
     {"sort", 1, 1, do_sort},
@@ -349,7 +450,7 @@ static const struct {
     {"histogram", 1, 1, do_histogram},
     {"unique", 1, 1, do_unique},
     {"matmul", 2, 2, do_matmul},
-    {"einsum", 1, 2, do_einsum},
+    {"einsum", 1, 64, do_einsum},
     {"softmax", 1, 1, do_softmax},
     {"log_softmax", 1, 1, do_log_softmax},
     {"layer_norm", 1, 3, do_layer_norm},

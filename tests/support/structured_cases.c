@@ -108,13 +108,22 @@ static void run_extreme(const row *of) {
     run_index_of(of);
 }
 
-static void run_cumsum(const row *of) {
+static bt_array *running(const char *name, bt_array *x, int axis, bool reverse) {
+    if (!strcmp(name, "cumsum")) return bt_cumsum(x, axis, reverse);
+    if (!strcmp(name, "cumprod")) return bt_cumprod(x, axis, reverse);
+    return !strcmp(name, "cummax") ? bt_cummax(x, axis, reverse) : bt_cummin(x, axis, reverse);
+}
+
+static void run_running(const row *of) {
+    static const char *const names[] = {"cumsum", "cumprod", "cummax", "cummin"};
     unsigned seed = 9;
+    int fold = 0;
+    while (strcmp(names[fold], of->name)) fold++;
     EACH_DTYPE(dtype, of)
     for (int axis = 0; axis < 4; axis++) EACH_LAYOUT(lies) {
             bool is_long = axis == 3, reverse = lies % 2;
             if (is_long && lies > FLIPPED) continue;
-            if (!case_begin("cumsum/%s/%s along %d", bt_dtype_name(dtype), layout_names[lies], axis)) continue;
+            if (!case_begin("%s/%s/%s along %d", of->name, bt_dtype_name(dtype), layout_names[lies], axis)) continue;
             host x = host_draw(dtype, is_long ? BT_SHAPE(2, 1, 1, 250) : BT_SHAPE(3, 1, 5), of->low, of->high,
                                (layout)lies, &seed),
                  want = x;
@@ -122,14 +131,14 @@ static void run_cumsum(const row *of) {
             do {
                 int64_t before[BT_MAX_RANK];
                 memcpy(before, index, sizeof before);
-                double sum = 0;
+                double total = reductions[fold].start;
                 for (before[axis] = reverse ? index[axis] : 0; before[axis] < (reverse ? n : index[axis] + 1);
                      before[axis]++)
-                    sum += x.at[host_offset(x.shape, before)];
-                want.at[host_offset(x.shape, index)] = sum;
+                    total = reductions[fold].fold(total, x.at[host_offset(x.shape, before)]);
+                want.at[host_offset(x.shape, index)] = total;
             } while (host_next(x.shape, index));
             BT_SCOPE
-                case_end(bt_cumsum(host_place(&x, (layout)lies), axis, reverse), &want, 1e-5);
+                case_end(running(of->name, host_place(&x, (layout)lies), axis, reverse), &want, 1e-5);
         }
 }
 
@@ -384,8 +393,21 @@ static void run_order(const row *of) {
         }
 }
 
+static double last(double there, double z) { return (void)there, z; }
+static const struct {
+    const char *name;
+    double (*combine)(double there, double z);
+    bt_array *(*call)(bt_array *x, bt_array *indices, bt_array *updates, int axis);
+} scatters[] = {{"scatter_axis", plus, (bt_scatter_add_along_axis)},
+                {"scatter_set", last, (bt_scatter_set_along_axis)},
+                {"scatter_max", fmax, (bt_scatter_max_along_axis)},
+                {"scatter_min", fmin, (bt_scatter_min_along_axis)},
+                {NULL, NULL, NULL}};
+
 static void run_along_axis(const row *of) {
-    bool scatter = !strcmp(of->name, "scatter_axis");
+    int kind = 0;
+    while (scatters[kind].name && strcmp(scatters[kind].name, of->name)) kind++;
+    bool scatter = scatters[kind].name;
     unsigned seed = 19;
     for (bt_dtype dtype = BT_U8; dtype < BT_DTYPE_COUNT; dtype++)
         for (int lies = 0; lies <= LAYOUT_COUNT; lies++) {
@@ -400,13 +422,13 @@ static void run_along_axis(const row *of) {
             for (int64_t k = 0; k < rows * 3; k++) {
                 int64_t at = ((int64_t)i.at[k] + 4) % 4 * 3 + k % 3;
                 if (scatter)
-                    want.at[at] += z.at[k];
+                    want.at[at] = scatters[kind].combine(want.at[at], z.at[k]);
                 else
                     want.at[k] = x.at[at];
             }
             BT_SCOPE {
                 bt_array *placed = host_place(&x, how), *index = host_place(&i, how);
-                case_end(scatter ? bt_scatter_add_along_axis(placed, index, host_place(&z, DENSE), 0)
+                case_end(scatter ? scatters[kind].call(placed, index, host_place(&z, DENSE), 0)
                                  : bt_take_along_axis(placed, index, 0),
                          &want, 1e-6);
             }
@@ -448,7 +470,10 @@ const cases structured_cases[] = {
     {"prod", run_reduce},
     {"max", run_extreme},
     {"min", run_extreme},
-    {"cumsum", run_cumsum},
+    {"cumsum", run_running},
+    {"cumprod", run_running},
+    {"cummax", run_running},
+    {"cummin", run_running},
     {"reshape", run_reshape},
     {"permute", run_permute},
     {"expand", run_expand},
@@ -462,6 +487,9 @@ const cases structured_cases[] = {
     {"top_k", run_order},
     {"gather_axis", run_along_axis},
     {"scatter_axis", run_along_axis},
+    {"scatter_set", run_along_axis},
+    {"scatter_max", run_along_axis},
+    {"scatter_min", run_along_axis},
     {"matmul", run_matmul},
     {NULL, NULL},
 };

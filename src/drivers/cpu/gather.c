@@ -142,10 +142,16 @@ bt_status bti_cpu_gather(const bti_work *work) {
     case BTI_OP_pad: return run_pad(work);
     case BTI_OP_update_slice: return run_update(work);
     case BTI_OP_take: return run_take(work);
-    case BTI_OP_cumsum: return bti_run_lines(work, bti_interpret, axis, 1);
+    case BTI_OP_cumsum:
+    case BTI_OP_cumprod:
+    case BTI_OP_cummax:
+    case BTI_OP_cummin: return bti_run_lines(work, bti_interpret, axis, 1);
     case BTI_OP_gather_axis: return bti_run_lines(work, bti_interpret, axis, 3);
     case BTI_OP_scatter_add:
-    case BTI_OP_scatter_axis: return bti_cpu_scatter(work);
+    case BTI_OP_scatter_axis:
+    case BTI_OP_scatter_set:
+    case BTI_OP_scatter_max:
+    case BTI_OP_scatter_min: return bti_cpu_scatter(work);
     default: return bti_interpret(work);
     }
 }

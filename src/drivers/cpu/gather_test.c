@@ -186,8 +186,9 @@ static void along_an_axis(void **state) {
                     char *memory;
                     size_t bytes;
                     bti_operand x = make(dtypes[d], 3, shapes[s], (layout)how, &memory, &bytes);
+                    static const bti_op ops[] = {BTI_OP_cumsum, BTI_OP_cumprod, BTI_OP_cummax, BTI_OP_cummin};
                     bti_attr attr = attr_of(BTI_OP_cumsum, 2, (int64_t[]){axis, how % 2});
-                    bti_work work = {.op = BTI_OP_cumsum, .input_count = 1, .inputs = &x, .attr = &attr};
+                    bti_work work = {.op = ops[(d + s + how) % 4], .input_count = 1, .inputs = &x, .attr = &attr};
                     expect_the_same(&work, shapes[s], 3, dtypes[d], PLAIN);
                     bti_free(memory);
                 }

@@ -5,7 +5,7 @@
 
 #include "ir/work.h"
 
-/* BTI_OP_scatter_add and BTI_OP_scatter_axis. */
+/* What bti_op_scatters. */
 bt_status bti_cpu_scatter(const bti_work *work);
 
 #endif

@@ -91,6 +91,8 @@ typedef struct scatter_case {
     int axis;
 } scatter_case;
 
+static const bti_op along[] = {BTI_OP_scatter_axis, BTI_OP_scatter_set, BTI_OP_scatter_max, BTI_OP_scatter_min};
+
 static const scatter_case cases[] = {
     {{1, 3000, 16}, 9000, 1}, {{1, 300, 700}, 900, 1}, {{1, 40, 4000}, 300, 1}, {{1, 90, 129}, 4000, 1},
     {{1, 5000, 1}, 40000, 1}, {{3, 900, 5}, 9000, 1},  {{70, 6, 40}, 50, 1},    {{5, 2, 3000}, 40, 1},
@@ -132,7 +134,28 @@ static void along_an_axis(void **state) {
                                          make((bt_dtype)d, 3, shape)};
                 draw_indices(&inputs[1], of->shape[of->axis]);
                 if (how) inputs[2].stride[0] = 0;
-                check(BTI_OP_scatter_axis, inputs, of->axis, how);
+                check(along[random_bits() % 4], inputs, of->axis, how);
+                for (int i = 0; i < 3; i++) bti_free(bti_address(&inputs[i]));
+            }
+}
+
+/* Indices of rows, repeated over the other axes. */
+static void repeated_over_rows(void **state) {
+    for (int d = 0; d < BT_DTYPE_COUNT; d++)
+        for (int c = 0; c < CASES; c++)
+            for (int k = 0; k < 4; k++) {
+                if (!test_is_drawn(5)) continue;
+                const scatter_case *of = &cases[c];
+                int64_t shape[3] = {of->shape[0], of->shape[1], of->shape[2]};
+                shape[of->axis] = of->count;
+                bti_operand inputs[3] = {make((bt_dtype)d, 3, of->shape), make(k % 2 ? BT_I64 : BT_I32, 1, &of->count),
+                                         make((bt_dtype)d, 3, shape)};
+                draw_indices(&inputs[1], of->shape[of->axis]);
+                inputs[1].rank = 3;
+                memcpy(inputs[1].shape, shape, sizeof shape);
+                memset(inputs[1].stride, 0, sizeof inputs[1].stride);
+                inputs[1].stride[of->axis] = 1;
+                check(along[k], inputs, of->axis, k % 2);
                 for (int i = 0; i < 3; i++) bti_free(bti_address(&inputs[i]));
             }
 }
@@ -168,6 +191,6 @@ static int end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(along_an_axis),
-                                       cmocka_unit_test(without_memory)};
+                                       cmocka_unit_test(repeated_over_rows), cmocka_unit_test(without_memory)};
     return cmocka_run_group_tests(tests, NULL, end);
 }

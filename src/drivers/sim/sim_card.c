@@ -195,8 +195,14 @@ bti_sim_demand bti_sim_card_work(const bti_sim_model *model, const bti_work *wor
         return demand_of_sort(bti_sim_elements_of(&work->inputs[0]), bti_sim_length_of_axis(work, &work->inputs[0]),
                               (double)bt_dtype_size(work->inputs[0].dtype));
     case BTI_OP_scatter_add:
-    case BTI_OP_scatter_axis: return demand_of_scatter(work);
-    case BTI_OP_cumsum: return demand_of_cumsum(work);
+    case BTI_OP_scatter_axis:
+    case BTI_OP_scatter_set:
+    case BTI_OP_scatter_max:
+    case BTI_OP_scatter_min: return demand_of_scatter(work);
+    case BTI_OP_cumsum:
+    case BTI_OP_cumprod:
+    case BTI_OP_cummax:
+    case BTI_OP_cummin: return demand_of_cumsum(work);
     default: break;
     }
     bti_kernel kernel;

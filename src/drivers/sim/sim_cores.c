@@ -201,8 +201,8 @@ static bti_sim_demand demand_of_scatter(const bti_sim_model *model, const bti_wo
     double elements = bti_sim_elements_of(added), indices = bti_sim_elements_of(&work->inputs[1]);
     double read = bti_sim_bytes_of(&work->inputs[0]) + bti_sim_bytes_of(added) + bti_sim_bytes_of(&work->inputs[1]);
     bti_sim_demand d =
-        demand_of_moved(model, work, read, elements, work->op == BTI_OP_scatter_axis ? INTERPRETED_CLOCKS : 1);
-    if (work->op == BTI_OP_scatter_axis) return d;
+        demand_of_moved(model, work, read, elements, bti_op_scatters_along(work->op) ? INTERPRETED_CLOCKS : 1);
+    if (bti_op_scatters_along(work->op)) return d;
     double columns = fmax(1, elements / fmax(1, indices)),
            column = fmax(bti_sim_elements_of(&work->output), elements) / columns * 4;
     double parts = fmin(columns, bti_sim_ceiling(columns, (double)bti_copy_grain((int64_t)column)));
@@ -242,8 +242,14 @@ bti_sim_demand bti_sim_cores_work(const bti_sim_model *model, const bti_work *wo
     case BTI_OP_sort:
     case BTI_OP_top_k: return demand_of_sort(model, work);
     case BTI_OP_scatter_add:
-    case BTI_OP_scatter_axis: return demand_of_scatter(model, work);
-    case BTI_OP_cumsum: return demand_of_cumsum(model, work);
+    case BTI_OP_scatter_axis:
+    case BTI_OP_scatter_set:
+    case BTI_OP_scatter_max:
+    case BTI_OP_scatter_min: return demand_of_scatter(model, work);
+    case BTI_OP_cumsum:
+    case BTI_OP_cumprod:
+    case BTI_OP_cummax:
+    case BTI_OP_cummin: return demand_of_cumsum(model, work);
     default: break;
     }
     if (bti_kernel_of_work(work, &kernel, &box, &scalar)) return bti_sim_cores_kernel(model, &kernel, &box);

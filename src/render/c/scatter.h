@@ -1,7 +1,8 @@
-/* scatter_add and scatter_axis over dense arrays [outer][length][inner]: y is x at first.
+/* Scatters over dense arrays [outer][length][inner]: y is x at first. Sums are written here; those that set elements, or keep the greatest or
+ * the smallest, combine in the same way (COMBINED).
  *     bti_scatter   y[o][index[o][i][n]][n] += z[o][i][n], for each column (o, n) in the order of i: memories y, index, z; words:
  *                   units (columns), count, inner, length. For few indices in a column
- *     bti_fold_pieces      the same with the order of c/sort.h: of the lines (o, n) of scatter_axis (LINES), or of the one line of scatter_add,
+ *     bti_fold_pieces      the same with the order of c/sort.h: of the lines (o, n) of scatters with an index for each element (LINES), or of the one line of scatter_add,
  *                   whose z is [outer][count][inner]. A unit: an item of a line, for each (o, n). The items of equal keys are summed in
  *                   pieces, which end at multiples of PIECE: the first piece is added to y, the others are parts, the items of the next
  *                   launch. An item that begins a piece stands for all. Memories y, new parts, keys, order, z or parts; words: units,
@@ -27,7 +28,7 @@ KERNEL(256) bti_scatter(MEMORY(0) MEMORY(1) MEMORY(2) const struct words7 words)
             if (to < 0) to += W(6);
             if (to < 0 || to >= W(6)) continue;
             GLOBAL T *at = y + (o * W(6) + to) * W(5) + n;
-            *at = ADDED(*at, z[(o * W(4) + i) * W(5) + n]);
+            *at = COMBINED(*at, z[(o * W(4) + i) * W(5) + n]);
         }
     }
 }
@@ -57,8 +58,8 @@ KERNEL(256) bti_fold_values(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) const struct
             if (begins || item % PIECE == 0) {
                 GLOBAL T *to = begins ? y + line * length + (i64)key : new_parts + line * pieces + item / PIECE;
                 T total = near_values[THREAD];
-                if (begins) total = ADDED(*to, total);
-                for (u32 k = THREAD + 1; k < end && near_keys[k] == key; k++) total = ADDED(total, near_values[k]);
+                if (begins) total = COMBINED(*to, total);
+                for (u32 k = THREAD + 1; k < end && near_keys[k] == key; k++) total = COMBINED(total, near_values[k]);
                 *to = total;
             }
         }
@@ -93,10 +94,10 @@ KERNEL(256) bti_fold_pieces(MEMORY(0) MEMORY(1) MEMORY(2) MEMORY(3) MEMORY(4) co
         if (key >= (K)length || !is_part || (!begins && item % PIECE)) continue;
         const i64 to = (o * length + (i64)key) * inner + n, end = least(items, (item / PIECE + 1) * PIECE);
         T total = step > 1 ? z[unit] : z[(o * count + order[first + at]) * inner + n];
-        if (begins) total = ADDED(y[to], total);
+        if (begins) total = COMBINED(y[to], total);
         for (i64 i = item + 1; i < end && keys[first + i * step] == key; i++)
-            total =
-                ADDED(total, step > 1 ? z[unit + (i - item) * apart] : z[(o * count + order[first + i]) * inner + n]);
+            total = COMBINED(total,
+                             step > 1 ? z[unit + (i - item) * apart] : z[(o * count + order[first + i]) * inner + n]);
         if (begins)
             y[to] = total;
         else

@@ -17,7 +17,7 @@
 #define OPENBLAS_OF_DEBIAN "libopenblas_omp.so.0"
 #endif
 
-static const char *const openblas_names[] = {OPENBLAS_OF_DEBIAN, "libopenblas.so.0", NULL};
+const char *const bti_openblas_names[] = {OPENBLAS_OF_DEBIAN, "libopenblas.so.0", NULL};
 
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112, SERIAL = 0, ON_OPENMP = 2 };
 #define OPENBLAS_ENTRIES(ENTRY)                                                                                     \
@@ -57,12 +57,12 @@ static bool resolve_openblas(void *handle, bti_library_state *now, bti_str *reas
 }
 
 static bti_product_library openblas_library = {
-    openblas_names, resolve_openblas, "install OpenBLAS (on Debian the package libopenblas0-openmp)", 0, {0}};
+    bti_openblas_names, resolve_openblas, "install OpenBLAS (on Debian the package libopenblas0-openmp)", 0, {0}};
 
 bool bti_openblas_available(void) { return bti_product_library_open(&openblas_library); }
 void bti_openblas_state(bti_library_state *state) { bti_product_library_state(&openblas_library, state); }
 void bti_openblas_use(const char *const *names) {
-    bti_product_library_reset(&openblas_library, names ? names : openblas_names);
+    bti_product_library_reset(&openblas_library, names ? names : bti_openblas_names);
 }
 
 /* --- calling ------------------------------------------------------------------------------------------------------ */
@@ -84,13 +84,24 @@ static void leave_openblas(void) {
     }
 }
 
+bt_status bti_openblas_begin(int *threads) {
+    BTI_TRY(enter_openblas());
+    *threads = bti_omp_begin(&openblas.omp);
+    return BT_OK;
+}
+
+void bti_openblas_end(int threads) {
+    bti_omp_end(&openblas.omp, threads);
+    leave_openblas();
+}
+
 bt_status bti_openblas_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a, const bti_blas_matrix *b,
                              const bti_blas_matrix *c) {
     const double *left = (const void *)a->at, *right = (const void *)b->at;
     double *to = (void *)c->at;
     int trans_a = a->transposed ? TRANSPOSED : PLAIN, trans_b = b->transposed ? TRANSPOSED : PLAIN;
-    BTI_TRY(enter_openblas());
-    int threads = bti_omp_begin(&openblas.omp);
+    int threads;
+    BTI_TRY(bti_openblas_begin(&threads));
     if (n == 1)
         openblas.cblas_dgemv(ROW_MAJOR, trans_a, (int)(a->transposed ? k : m), (int)(a->transposed ? m : k), 1, left,
                              (int)a->leading, right, b->transposed ? 1 : (int)b->leading, 0, to, (int)c->leading);
@@ -101,7 +112,6 @@ bt_status bti_openblas_dgemm(int64_t m, int64_t n, int64_t k, const bti_blas_mat
     else
         openblas.cblas_dgemm(ROW_MAJOR, trans_a, trans_b, (int)m, (int)n, (int)k, 1, left, (int)a->leading, right,
                              (int)b->leading, 0, to, (int)c->leading);
-    bti_omp_end(&openblas.omp, threads);
-    leave_openblas();
+    bti_openblas_end(threads);
     return BT_OK;
 }

@@ -56,28 +56,37 @@ typedef struct bti_key_loops {
                     int64_t count); /* sorts BTI_SIDE_BY_SIDE lines of `count` words, neighbours of one place */
 } bti_key_loops;
 
-/* Additions of rows that lie contiguous, in order: `width` elements at from + of[k] are added to those at out + to[k], for k < count. */
-typedef struct bti_row_adds {
+/* What a scatter does with an element where it goes to: BTI_OP_scatter_axis and the rows after it. */
+typedef enum bti_scatter_kind {
+    BTI_SCATTER_ADD,
+    BTI_SCATTER_SET,
+    BTI_SCATTER_MAX,
+    BTI_SCATTER_MIN,
+    BTI_SCATTER_COUNT
+} bti_scatter_kind;
+
+/* Rows that lie contiguous, in order: `width` elements at from + of[k] are combined with those at out + to[k], for k < count. */
+typedef struct bti_row_scatter {
     char *out;
     const char *from;
     const int64_t *to, *of; /* bytes */
     int64_t count, width;
-} bti_row_adds;
+} bti_row_scatter;
 
-/* Additions of elements, in order: for i < count the one at from + i * from_step is added at out + i * out_step + place * place_step, where
+/* Elements, in order: for i < count the one at from + i * from_step is combined with that at out + i * out_step + place * place_step, where
  * place is the index at y + i * y_step; a negative one counts from the end, one out of range is left out. Steps are in bytes. */
-typedef struct bti_place_adds {
+typedef struct bti_place_scatter {
     char *out;
     const char *from, *y;
     int64_t out_step, from_step, y_step, place_step;
     int64_t count, places;
     bool wide; /* indices of 64 bits, not 32 */
-} bti_place_adds;
+} bti_place_scatter;
 
-typedef struct bti_add_loops {
-    void (*rows)(const bti_row_adds *adds);
-    void (*places)(const bti_place_adds *adds);
-} bti_add_loops;
+typedef struct bti_scatter_loops {
+    void (*rows)(const bti_row_scatter *scatter);
+    void (*places)(const bti_place_scatter *scatter);
+} bti_scatter_loops;
 
 /* out[i] = the sum of m[i, k] * x[k] over k < depth, for i < count. m lies in lines of one contiguous axis, which are `line` bytes apart: of
  * `along` that axis is k, of `across` i. x and out have the type that is computed in: of float16 and bfloat16 that is float32, of integers the
@@ -117,7 +126,7 @@ typedef struct bti_vector_code {
     bti_loop *count;                  /* uint64: x[0] + i * y[0] */
     bti_fold_loops folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
     bti_key_loops keys[2];                                 /* of 4 bytes, of 8 */
-    bti_add_loops adds[BT_DTYPE_COUNT];
+    bti_scatter_loops scatters[BTI_SCATTER_COUNT][BT_DTYPE_COUNT];
     bti_line_loops lines[BT_DTYPE_COUNT]; /* NULLs: bool, integers of 8 and 16 bits */
     bti_row_loops rows[2];                /* float32, float64 */
 } bti_vector_code;

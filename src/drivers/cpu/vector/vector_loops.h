@@ -262,8 +262,8 @@ WIDE_FOLDS(prod, mul)
 OWN_FOLDS(max, maximum)
 OWN_FOLDS(min, minimum)
 
-#include "drivers/cpu/vector/add_loops.h"
 #include "drivers/cpu/vector/attention_loops.h"
+#include "drivers/cpu/vector/scatter_loops.h"
 #include "drivers/cpu/vector/line_loops.h"
 #include "drivers/cpu/vector/order_loops.h"
 
@@ -276,10 +276,17 @@ OWN_FOLDS(min, minimum)
 #define SELF(name) name
 #define LINE_LOOPS(name) \
     { along_##name, across_##name }
-#define ROWS_OF(type) \
+#define ROW_LOOPS(type) \
     { row_greatest_##type, row_weigh_##type, row_dot_##type, row_scale_##type, row_slope_##type }
-#define ADD_LOOPS(name) \
-    { add_rows_##name, add_places_##name }
+#define SCATTER_LOOPS(name) \
+    { rows_##name, places_##name }
+#define WHOLE_SCATTERS(bool, u8, i8, u16, i16, u32, i32, u64, i64)                               \
+    [BT_BOOL] = SCATTER_LOOPS(bool), [BT_U8] = SCATTER_LOOPS(u8), [BT_I8] = SCATTER_LOOPS(i8),   \
+    [BT_U16] = SCATTER_LOOPS(u16), [BT_I16] = SCATTER_LOOPS(i16), [BT_U32] = SCATTER_LOOPS(u32), \
+    [BT_I32] = SCATTER_LOOPS(i32), [BT_U64] = SCATTER_LOOPS(u64), [BT_I64] = SCATTER_LOOPS(i64)
+#define FLOAT_SCATTERS(f16, bf16, f32, f64)                                                        \
+    [BT_F16] = SCATTER_LOOPS(f16), [BT_BF16] = SCATTER_LOOPS(bf16), [BT_F32] = SCATTER_LOOPS(f32), \
+    [BT_F64] = SCATTER_LOOPS(f64)
 
 const bti_vector_code CODE = {
     .functions =
@@ -322,19 +329,17 @@ const bti_vector_code CODE = {
               network_uint32_t},
              {keys_uint64_t, elements_uint64_t, alike_uint64_t, least_uint64_t, below_uint64_t, finds_uint64_t,
               network_uint64_t}},
-    .adds = {[BT_BOOL] = ADD_LOOPS(or),
-             [BT_U8] = ADD_LOOPS(u8),
-             [BT_I8] = ADD_LOOPS(u8),
-             [BT_U16] = ADD_LOOPS(u16),
-             [BT_I16] = ADD_LOOPS(u16),
-             [BT_U32] = ADD_LOOPS(u32),
-             [BT_I32] = ADD_LOOPS(u32),
-             [BT_U64] = ADD_LOOPS(u64),
-             [BT_I64] = ADD_LOOPS(u64),
-             [BT_F16] = ADD_LOOPS(f16),
-             [BT_BF16] = ADD_LOOPS(bf16),
-             [BT_F32] = ADD_LOOPS(f32),
-             [BT_F64] = ADD_LOOPS(f64)},
+    .scatters = {[BTI_SCATTER_ADD] = {WHOLE_SCATTERS(or, u8, u8, u16, u16, u32, u32, u64, u64),
+                                      FLOAT_SCATTERS(f16, bf16, f32, f64)},
+                 [BTI_SCATTER_SET] = {WHOLE_SCATTERS(set_8, set_8, set_8, set_16, set_16, set_32, set_32, set_64,
+                                                     set_64),
+                                      FLOAT_SCATTERS(set_16, set_16, set_32, set_64)},
+                 [BTI_SCATTER_MAX] = {WHOLE_SCATTERS(max_u8, max_u8, max_i8,
+                                                     max_u16, max_i16, max_u32, max_i32, max_u64, max_i64),
+                                      FLOAT_SCATTERS(max_f16, max_bf16, max_f32, max_f64)},
+                 [BTI_SCATTER_MIN] = {WHOLE_SCATTERS(min_u8, min_u8, min_i8,
+                                                     min_u16, min_i16, min_u32, min_i32, min_u64, min_i64),
+                                      FLOAT_SCATTERS(min_f16, min_bf16, min_f32, min_f64)}},
     .lines = {[BT_F16] = LINE_LOOPS(f16),
               [BT_BF16] = LINE_LOOPS(bf16),
               [BT_F32] = LINE_LOOPS(f32),
@@ -343,5 +348,5 @@ const bti_vector_code CODE = {
               [BT_I32] = LINE_LOOPS(u32),
               [BT_U64] = LINE_LOOPS(u64),
               [BT_I64] = LINE_LOOPS(u64)},
-    .rows = {ROWS_OF(f32), ROWS_OF(f64)},
+    .rows = {ROW_LOOPS(f32), ROW_LOOPS(f64)},
 };

@@ -1,0 +1,50 @@
+/* berth/linalg.h: linear algebra. */
+#ifndef BERTH_LINALG_H
+#define BERTH_LINALG_H
+
+#include <berth/matrices.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Matrices are the last two axes [..., M, N] of an array, the axes before them a batch; each is taken by itself. Floats (integers become floats): float32 and float64;
+ * float16 and bfloat16 are computed in float32. The host computes them by LAPACK, which is in OpenBLAS (libopenblas0-openmp): arrays of other devices are copied to
+ * it and back; without it they are UNIMPLEMENTED. One matrix is one core's, so that results do not depend on the number of threads. The last two axes have known sizes. What has no result
+ * (a matrix that is not positive definite, elements that are not finite) is NaN. Gradients are JAX's, those of symmetric matrices symmetric. */
+
+/* l of a = l l^T [..., N, N], a lower triangle with a positive diagonal, of the lower half of a. */
+BT_API bt_array *bt_cholesky(bt_array *a);
+#define bt_cholesky(...) BTI_AT(bt_array *, bt_cholesky(__VA_ARGS__))
+/* x of a x = b: a [..., N, N], b [..., N, M] or a vector [N], whose axis alone x has; the batches broadcast. A singular a gives inf and NaN. */
+BT_API bt_array *bt_solve(bt_array *a, bt_array *b);
+#define bt_solve(...) BTI_AT(bt_array *, bt_solve(__VA_ARGS__))
+/* The same of a triangle: the upper half of a if `upper`, else the lower one; of its transpose if `transposed`; with ones on its diagonal if `unit`. */
+BT_API bt_array *bt_triangular_solve(bt_array *a, bt_array *b, bool upper, bool transposed, bool unit);
+#define bt_triangular_solve(...) BTI_AT(bt_array *, bt_triangular_solve(__VA_ARGS__))
+BT_API bt_array *bt_inv(bt_array *a);
+#define bt_inv(...) BTI_AT(bt_array *, bt_inv(__VA_ARGS__))
+/* [..., N, N] -> [...]. The gradient at a singular matrix is NaN. */
+BT_API bt_array *bt_det(bt_array *a);
+#define bt_det(...) BTI_AT(bt_array *, bt_det(__VA_ARGS__))
+/* parts: the sign of the determinant, which is 0 of a singular matrix, and the logarithm of its absolute value. An error poisons the parts. */
+BT_API bt_status bt_slogdet(bt_array *a, bt_array *parts[2]);
+#define bt_slogdet(...) BTI_AT_STATUS(bt_slogdet(__VA_ARGS__))
+/* parts: q [..., M, K] with orthonormal columns, r [..., K, N] an upper triangle; K = min(M, N). Gradients for M >= N. */
+BT_API bt_status bt_qr(bt_array *a, bt_array *parts[2]);
+#define bt_qr(...) BTI_AT_STATUS(bt_qr(__VA_ARGS__))
+/* Of a symmetric matrix, whose lower half is read; parts: eigenvalues [..., N], ascending, and eigenvectors [..., N, N] in columns, whose signs are
+ * LAPACK's. */
+BT_API bt_status bt_eigh(bt_array *a, bt_array *parts[2]);
+#define bt_eigh(...) BTI_AT_STATUS(bt_eigh(__VA_ARGS__))
+/* a = u diag(s) vt; parts: u [..., M, K], s [..., K], descending, vt [..., K, N]; K = min(M, N). */
+BT_API bt_status bt_svd(bt_array *a, bt_array *parts[3]);
+#define bt_svd(...) BTI_AT_STATUS(bt_svd(__VA_ARGS__))
+/* x with the least |a x - b|, and of these the shortest: a [..., M, N] of full rank, b [..., M, L] or a vector [M]. By QR. */
+BT_API bt_array *bt_lstsq(bt_array *a, bt_array *b);
+#define bt_lstsq(...) BTI_AT(bt_array *, bt_lstsq(__VA_ARGS__))
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,454 @@
+/* Linear algebra: operations that the host computes by LAPACK, as operations of a program's are (ops/custom.h), and what is composed of them. */
+#include <berth/linalg.h>
+
+#include <pthread.h>
+
+#include "drivers/cpu/product/lapack.h"
+#include "ops/application.h"
+#include "ops/custom.h"
+
+/* --- shapes and calls ----------------------------------------------------------------------------------------------- */
+
+/* The operations; attributes of a triangle are upper, transposed, unit. */
+typedef enum linear { CHOLESKY, SOLVE, TRIANGLE, DETERMINANT, LOG_DETERMINANT, QR, EIGH, SVD, LINEAR_COUNT } linear;
+
+static bti_lapack_shape shape_of(const bt_elements *a, const bt_elements *b) {
+    const bt_elements *of = b ? b : a;
+    int rank = of->shape.rank;
+    bti_lapack_shape s = {a->dtype, 1, of->shape.size[rank - 2], of->shape.size[rank - 1]};
+    for (int i = 0; i < rank - 2; i++) s.batch *= of->shape.size[i];
+    if (b) s.n = s.m, s.m = b->shape.size[rank - 1];
+    return s;
+}
+
+/* Of x: without its last axes, and with others instead. */
+static bt_shape with_axes(const bt_elements *x, int count, int64_t first, int64_t second) {
+    bt_shape shape = x->shape;
+    shape.rank += count - 2;
+    if (count > 0) shape.size[shape.rank - count] = first;
+    if (count > 1) shape.size[shape.rank - 1] = second;
+    return shape;
+}
+
+static int64_t smaller_side(const bt_elements *x) {
+    int64_t m = x->shape.size[x->shape.rank - 2], n = x->shape.size[x->shape.rank - 1];
+    return m < n ? m : n;
+}
+
+#define RUN(name, call)                                                                   \
+    static bt_status run_##name(const bt_elements *in, int count, const bt_elements *out, \
+                                const bt_custom_args *args) {                             \
+        (void)count, (void)args;                                                          \
+        return call;                                                                      \
+    }
+#define SHAPE(name, ...)                                                                                            \
+    static bt_status shape_##name(const bt_elements *in, int count, bt_elements *out, const bt_custom_args *args) { \
+        (void)in, (void)count, (void)args;                                                                          \
+        __VA_ARGS__;                                                                                                \
+        return BT_OK;                                                                                               \
+    }
+RUN(cholesky, bti_lapack_cholesky(shape_of(in, NULL), in->data, out->data))
+RUN(solve, bti_lapack_solve(shape_of(in, in + 1), in->data, in[1].data, out->data))
+RUN(triangle, bti_lapack_triangular_solve(shape_of(in, in + 1),
+                                          (bti_triangle){args->attributes[0], args->attributes[1], args->attributes[2]},
+                                          in->data, in[1].data, out->data))
+RUN(determinant, bti_lapack_determinant(shape_of(in, NULL), in->data, out->data))
+RUN(log_determinant, bti_lapack_log_determinant(shape_of(in, NULL), in->data, out->data, out[1].data))
+RUN(qr, bti_lapack_qr(shape_of(in, NULL), in->data, out->data, out[1].data))
+RUN(eigh, bti_lapack_eigh(shape_of(in, NULL), in->data, out->data, out[1].data))
+RUN(svd, bti_lapack_svd(shape_of(in, NULL), in->data, out->data, out[1].data, out[2].data))
+SHAPE(same, (void)out)
+SHAPE(of_right, out->shape = in[1].shape)
+SHAPE(determinant, out->shape = with_axes(in, 0, 0, 0))
+SHAPE(log_determinant, out[0].shape = out[1].shape = with_axes(in, 0, 0, 0))
+SHAPE(qr, int64_t k = smaller_side(in); out[0].shape.size[in->shape.rank - 1] = k;
+      out[1].shape.size[in->shape.rank - 2] = k)
+SHAPE(eigh, out[0].shape = with_axes(in, 1, smaller_side(in), 0))
+SHAPE(svd, int64_t k = smaller_side(in); out[0].shape.size[in->shape.rank - 1] = k;
+      out[1].shape = with_axes(in, 1, k, 0); out[2].shape.size[in->shape.rank - 2] = k)
+
+static bt_custom_gradient_fn gradient_cholesky, gradient_solve, gradient_triangle, gradient_determinant,
+    gradient_log_determinant, gradient_qr, gradient_eigh, gradient_svd;
+static bt_custom_tangent_fn tangent_cholesky, tangent_solve, tangent_triangle, tangent_determinant,
+    tangent_log_determinant;
+static bt_custom_batch_fn batch_all;
+#define tangent_qr NULL
+#define tangent_eigh NULL
+#define tangent_svd NULL
+static void keep(bti_host_function *function) { (void)function; /* they are static */ }
+#define ROW(title, count, which, shape_rule)                         \
+    {                                                                \
+        .head = {.refs = 1, .free = keep, .name = title}, .given = { \
+            .name = title,                                           \
+            .results = count,                                        \
+            .run = run_##which,                                      \
+            .shape = shape_##shape_rule,                             \
+            .gradient = gradient_##which,                            \
+            .tangent = tangent_##which,                              \
+            .batch = batch_all                                       \
+        }                                                            \
+    }
+static bti_custom_operation operations[LINEAR_COUNT] = {
+    [CHOLESKY] = ROW("cholesky", 1, cholesky, same),
+    [SOLVE] = ROW("solve", 1, solve, of_right),
+    [TRIANGLE] = ROW("triangular_solve", 1, triangle, of_right),
+    [DETERMINANT] = ROW("det", 1, determinant, determinant),
+    [LOG_DETERMINANT] = ROW("slogdet", 2, log_determinant, log_determinant),
+    [QR] = ROW("qr", 2, qr, qr),
+    [EIGH] = ROW("eigh", 2, eigh, eigh),
+    [SVD] = ROW("svd", 3, svd, svd),
+};
+
+static void fill_operations(void) {
+    for (int i = 0; i < LINEAR_COUNT; i++) {
+        operations[i].given.data = &operations[i];
+        bti_custom_fill(&operations[i]);
+    }
+}
+
+/* Inputs that fit, none of them poisoned. */
+static bt_status record_all(linear which, bt_array *const *inputs, int count, const bti_attr *attr,
+                            bt_array **results) {
+    static pthread_once_t filled = PTHREAD_ONCE_INIT;
+    static const bti_attr none = {.custom = {0}};
+    pthread_once(&filled, fill_operations);
+    return bti_record_custom(&operations[which], inputs, count, attr ? attr : &none, results);
+}
+
+static bt_array *record(linear which, bt_array *a, bt_array *b, const bti_attr *attr) {
+    bt_array *inputs[2] = {a, b}, *result;
+    bt_array *poison = bti_poisoned_by(inputs, b ? 2 : 1);
+    if (poison) return poison;
+    (void)!record_all(which, inputs, b ? 2 : 1, attr, &result);
+    return result;
+}
+
+/* --- checks --------------------------------------------------------------------------------------------------------- */
+
+/* a as float32 or float64; poisoned when it is no matrices, or, if `square`, none of as many rows as columns. */
+static bt_array *as_matrices(bt_array *a, bool square) {
+    int rank = bti_rank(a);
+    if (rank < 2)
+        return bti_poisonf(BT_INVALID_ARGUMENT,
+                           "a has shape %s; it needs two axes or more, of which the last two are matrices",
+                           bti_shape_string(a).text);
+    int64_t m = bti_shape(a)[rank - 2], n = bti_shape(a)[rank - 1];
+    if (bti_size_is_symbolic(m) || bti_size_is_symbolic(n))
+        return bti_poisonf(BT_UNIMPLEMENTED, "the last two axes of shape %s have no known sizes here",
+                           bti_shape_string(a).text);
+    if (square && m != n)
+        return bti_poisonf(BT_INVALID_ARGUMENT, "a has shape %s; its matrices must be square",
+                           bti_shape_string(a).text);
+    a = bti_widen(bti_float(a));
+    return bti_cast(a, bti_dtype(a));
+}
+
+/* Both with the batch that they broadcast to. */
+static bool same_batch(bt_array **a, bt_array **b, bt_array **poison) {
+    int of_a = bti_rank(*a) - 2, of_b = bti_rank(*b) - 2, count = of_a > of_b ? of_a : of_b;
+    int64_t shape[2][BTI_MAX_RANK];
+    for (int i = 0; i < count; i++) {
+        int64_t left = i < count - of_a ? 1 : bti_shape(*a)[i - (count - of_a)],
+                right = i < count - of_b ? 1 : bti_shape(*b)[i - (count - of_b)];
+        if (left != 1 && right != 1 && !bti_may_equal(left, right)) {
+            *poison = bti_poisonf(BT_INVALID_ARGUMENT,
+                                  "shapes %s and %s do not fit: axes before the last two must be equal or 1",
+                                  bti_shape_string(*a).text, bti_shape_string(*b).text);
+            return false;
+        }
+        shape[0][i] = shape[1][i] = bti_size_broadcast(left, right);
+    }
+    for (int i = 0; i < 2; i++) {
+        bt_array **x = i ? b : a;
+        shape[i][count] = bti_shape(*x)[bti_rank(*x) - 2], shape[i][count + 1] = bti_shape(*x)[bti_rank(*x) - 1];
+        *x = bti_expand(*x, count + 2, shape[i]);
+        if (bti_array_error(*x)) return *poison = *x, false;
+    }
+    return true;
+}
+
+typedef bt_array *right_sided(bt_array *a, bt_array *b, const bti_attr *attr);
+
+/* By `solve`, of matrices or of a vector b; a of any sides if not `square`. */
+static bt_array *for_right_side(bt_array *a, bt_array *b, bool square, right_sided *solve, const bti_attr *attr) {
+    bt_array *given[2] = {a, b}, *poison = NULL;
+    bool weak, vector = bti_rank(b) == 1;
+    bt_dtype dtype = bti_float_of(bti_meet(given, 2, &weak));
+    a = as_matrices(bti_cast(a, dtype), square);
+    if (bti_array_error(a)) return a;
+    if (vector) b = bti_new_axis(b, 1);
+    b = bti_cast(b, bti_dtype(a));
+    if (bti_array_error(b) || bti_rank(b) < 2 || bti_shape(b)[bti_rank(b) - 2] != bti_shape(a)[bti_rank(a) - 2])
+        return bti_array_error(b)
+                   ? b
+                   : bti_poisonf(BT_INVALID_ARGUMENT, "a has shape %s and b %s; b must have a row for each row of a",
+                                 bti_shape_string(a).text, bti_shape_string(given[1]).text);
+    if (!same_batch(&a, &b, &poison)) return poison;
+    bt_array *x = solve(a, b, attr);
+    if (vector && !bti_array_error(x)) x = bti_drop_axes(x, UINT32_C(1) << (bti_rank(x) - 1));
+    return bti_array_error(x) ? x : bti_narrow(x, dtype);
+}
+
+static bt_array *solve_square(bt_array *a, bt_array *b, const bti_attr *attr) { return record(SOLVE, a, b, attr); }
+static bt_array *solve_triangle(bt_array *a, bt_array *b, const bti_attr *attr) { return record(TRIANGLE, a, b, attr); }
+static bt_array *triangle_of(bt_array *a, bt_array *b, bool upper, bool transposed) {
+    return record(TRIANGLE, a, b, &(bti_attr){.custom = {3, {upper, transposed, false}}});
+}
+
+/* The unit matrix like a, of side n. */
+static bt_array *unit_matrices(bt_array *a, int64_t n) {
+    int64_t shape[BTI_MAX_RANK];
+    int rank = bti_rank(a);
+    for (int i = 0; i < rank; i++) shape[i] = i < rank - 2 ? bti_shape(a)[i] : n;
+    bt_array *rows = bti_new_axis(bti_iota(n, BT_I64), 1), *columns = bti_new_axis(bti_iota(n, BT_I64), 0);
+    return bti_expand(bti_cast(bti_binary(BTI_OP_eq, rows, columns), bti_dtype(a)), rank, shape);
+}
+
+/* --- public operations ---------------------------------------------------------------------------------------------- */
+
+bt_array *bt_cholesky(bt_array *a) {
+    BTI_PUBLIC("bt_cholesky");
+    BTI_NEED(a);
+    bt_dtype dtype = bti_float_of(bti_dtype(a));
+    a = as_matrices(a, true);
+    BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(CHOLESKY, a, NULL, NULL), dtype));
+}
+
+bt_array *bt_solve(bt_array *a, bt_array *b) {
+    BTI_PUBLIC("bt_solve");
+    BTI_NEED(a, b);
+    BTI_RETURN(for_right_side(a, b, true, solve_square, NULL));
+}
+
+bt_array *bt_triangular_solve(bt_array *a, bt_array *b, bool upper, bool transposed, bool unit) {
+    BTI_PUBLIC("bt_triangular_solve");
+    BTI_NEED(a, b);
+    BTI_RETURN(for_right_side(a, b, true, solve_triangle, &(bti_attr){.custom = {3, {upper, transposed, unit}}}));
+}
+
+bt_array *bt_inv(bt_array *a) {
+    BTI_PUBLIC("bt_inv");
+    BTI_NEED(a);
+    bt_dtype dtype = bti_float_of(bti_dtype(a));
+    a = as_matrices(a, true);
+    if (bti_array_error(a)) BTI_RETURN(a);
+    BTI_RETURN(bti_narrow(record(SOLVE, a, unit_matrices(a, bti_shape(a)[bti_rank(a) - 1]), NULL), dtype));
+}
+
+bt_array *bt_det(bt_array *a) {
+    BTI_PUBLIC("bt_det");
+    BTI_NEED(a);
+    bt_dtype dtype = bti_float_of(bti_dtype(a));
+    a = as_matrices(a, true);
+    BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(DETERMINANT, a, NULL, NULL), dtype));
+}
+
+/* An operation with several results, into `parts`. */
+static bt_status parts_of(bti_public *call, linear which, bt_array *a, bool square, bt_array **parts) {
+    int count = operations[which].given.results;
+    if (!parts) return bti_fail(BT_INVALID_ARGUMENT, "parts is NULL");
+    bt_array *poison = bti_poisoned_by(&a, 1);
+    bt_dtype dtype = poison ? BT_F32 : bti_float_of(bti_dtype(a));
+    if (!poison && bti_array_error(a = as_matrices(a, square))) poison = a;
+    bt_status status = poison ? bti_fail_with(bti_array_error(poison)) : record_all(which, &a, 1, NULL, parts);
+    for (int i = 0; i < count; i++) {
+        if (status != BT_OK)
+            parts[i] = bti_poison(bti_error_last());
+        else
+            parts[i] = bti_narrow(parts[i], dtype);
+        bti_public_keep(call, parts[i]);
+    }
+    return status;
+}
+
+bt_status bt_slogdet(bt_array *a, bt_array *parts[2]) {
+    BTI_PUBLIC("bt_slogdet");
+    return parts_of(&bti_public_, LOG_DETERMINANT, a, true, parts);
+}
+
+bt_status bt_qr(bt_array *a, bt_array *parts[2]) {
+    BTI_PUBLIC("bt_qr");
+    return parts_of(&bti_public_, QR, a, false, parts);
+}
+
+bt_status bt_eigh(bt_array *a, bt_array *parts[2]) {
+    BTI_PUBLIC("bt_eigh");
+    return parts_of(&bti_public_, EIGH, a, true, parts);
+}
+
+bt_status bt_svd(bt_array *a, bt_array *parts[3]) {
+    BTI_PUBLIC("bt_svd");
+    return parts_of(&bti_public_, SVD, a, false, parts);
+}
+
+/* a = q r: x = r^-1 q^T b. Of a wide one, a^T = q r: x = q r^-T b. */
+static bt_array *least_squares(bt_array *a, bt_array *b, const bti_attr *attr) {
+    int rank = bti_rank(a);
+    bool wide = bti_shape(a)[rank - 2] < bti_shape(a)[rank - 1];
+    bt_array *parts[2], *of = wide ? bti_transpose(a) : a;
+    (void)attr;
+    if (bti_array_error(of)) return of;
+    if (record_all(QR, &of, 1, NULL, parts) != BT_OK) return parts[0];
+    if (wide) return bt_matmul(parts[0], triangle_of(parts[1], b, true, true));
+    return triangle_of(parts[1], bt_matmul_t(parts[0], b, true, false), true, false);
+}
+
+bt_array *bt_lstsq(bt_array *a, bt_array *b) {
+    BTI_PUBLIC("bt_lstsq");
+    BTI_NEED(a, b);
+    BTI_RETURN(for_right_side(a, b, false, least_squares, NULL));
+}
+
+/* --- derivatives ---------------------------------------------------------------------------------------------------- */
+
+static bt_array *symmetric(bt_array *x) { return bt_mul(bt_add(x, bti_transpose(x)), bt_num(0.5)); }
+static bt_array *side_of(bt_array *x) { return unit_matrices(x, bti_shape(x)[bti_rank(x) - 1]); }
+static bt_array *times_transposed(bt_array *a, bt_array *b) { return bt_matmul_t(a, b, false, true); }
+static bt_array *transposed_times(bt_array *a, bt_array *b) { return bt_matmul_t(a, b, true, false); }
+/* b r^-1, or b r^-T, of a triangle r. */
+static bt_array *divide_right(bt_array *b, bt_array *r, bool upper, bool transposed) {
+    return bti_transpose(triangle_of(r, bti_transpose(b), upper, !transposed));
+}
+/* A number for each matrix, beside these. */
+static bt_array *for_each_matrix(bt_array *x) { return bt_expand_dims(bt_expand_dims(x, -1), -1); }
+static bt_array *zeros_unless(bt_array *given, bt_array *like) { return given ? given : bt_zeros_like(like); }
+/* The lower half, with half of the diagonal. */
+static bt_array *lower_half(bt_array *x) { return bt_sub(bt_tril(x, 0), bt_mul(bt_mul(x, side_of(x)), bt_num(0.5))); }
+
+#define GRADIENT(name)                                                                                                \
+    static void gradient_##name(bt_array *const *x, int count, bt_array *const *y, bt_array *const *g, bt_array **gx, \
+                                const bt_custom_args *args)
+#define TANGENT(name)                                                                                                  \
+    static void tangent_##name(bt_array *const *x, int count, bt_array *const *y, bt_array *const *t, bt_array **made, \
+                               const bt_custom_args *args)
+#define NOT_USED (void)x, (void)count, (void)y, (void)args
+
+GRADIENT(cholesky) {
+    NOT_USED;
+    bt_array *half = lower_half(transposed_times(y[0], g[0]));
+    gx[0] = symmetric(divide_right(triangle_of(y[0], half, false, true), y[0], false, false));
+}
+TANGENT(cholesky) {
+    NOT_USED;
+    bt_array *inside = divide_right(triangle_of(y[0], symmetric(t[0]), false, false), y[0], false, true);
+    made[0] = bt_matmul(y[0], lower_half(inside));
+}
+
+GRADIENT(solve) {
+    NOT_USED;
+    gx[1] = record(SOLVE, bti_transpose(x[0]), g[0], NULL);
+    gx[0] = bt_neg(times_transposed(gx[1], y[0]));
+}
+TANGENT(solve) {
+    NOT_USED;
+    bt_array *change = zeros_unless(t[1], x[1]);
+    if (t[0]) change = bt_sub(change, bt_matmul(t[0], y[0]));
+    made[0] = record(SOLVE, x[0], change, NULL);
+}
+
+/* Of changes of a those of the half that is read. */
+static bt_array *half_of(bt_array *x, const bt_custom_args *args) {
+    int64_t beside = args->attributes[2] ? 1 : 0;
+    return args->attributes[0] ? bt_triu(x, beside) : bt_tril(x, -beside);
+}
+static bt_array *triangle_by(bt_array *a, bt_array *b, const bt_custom_args *args, bool turned) {
+    bool transposed = (args->attributes[1] != 0) != turned;
+    return record(TRIANGLE, a, b, &(bti_attr){.custom = {3, {args->attributes[0], transposed, args->attributes[2]}}});
+}
+GRADIENT(triangle) {
+    NOT_USED;
+    gx[1] = triangle_by(x[0], g[0], args, true);
+    bt_array *product = args->attributes[1] ? times_transposed(y[0], gx[1]) : times_transposed(gx[1], y[0]);
+    gx[0] = bt_neg(half_of(product, args));
+}
+TANGENT(triangle) {
+    NOT_USED;
+    bt_array *change = zeros_unless(t[1], x[1]);
+    if (t[0]) change = bt_sub(change, bt_matmul_t(half_of(t[0], args), y[0], args->attributes[1] != 0, false));
+    made[0] = triangle_by(x[0], change, args, false);
+}
+
+static bt_array *inverse_transposed(bt_array *a) { return record(SOLVE, bti_transpose(a), side_of(a), NULL); }
+GRADIENT(determinant) {
+    NOT_USED;
+    gx[0] = bt_mul(for_each_matrix(bt_mul(g[0], y[0])), inverse_transposed(x[0]));
+}
+TANGENT(determinant) {
+    NOT_USED;
+    made[0] = bt_mul(y[0], bt_trace(record(SOLVE, x[0], t[0], NULL)));
+}
+GRADIENT(log_determinant) {
+    NOT_USED;
+    if (g[1]) gx[0] = bt_mul(for_each_matrix(g[1]), inverse_transposed(x[0]));
+}
+TANGENT(log_determinant) {
+    NOT_USED;
+    made[1] = bt_trace(record(SOLVE, x[0], t[0], NULL));
+}
+
+GRADIENT(qr) {
+    NOT_USED;
+    bt_array *of_q = zeros_unless(g[0], y[0]), *of_r = zeros_unless(g[1], y[1]);
+    if (bti_shape(y[1])[bti_rank(y[1]) - 1] != bti_shape(y[1])[bti_rank(y[1]) - 2]) {
+        gx[0] = bti_poisonf(BT_UNIMPLEMENTED, "the gradient of a QR of matrices with fewer rows than columns, %s",
+                            bti_shape_string(x[0]).text);
+        return;
+    }
+    bt_array *m = bt_sub(times_transposed(y[1], of_r), transposed_times(of_q, y[0]));
+    bt_array *mirrored = bt_add(bt_tril(m, 0), bti_transpose(bt_tril(m, -1)));
+    gx[0] = divide_right(bt_add(of_q, bt_matmul(y[0], mirrored)), y[1], true, true);
+}
+
+/* values[j] - values[i], at [i, j]; 1 on the diagonal. */
+static bt_array *differences(bt_array *values) {
+    bt_array *d = bt_sub(bt_expand_dims(values, -2), bt_expand_dims(values, -1));
+    return bt_add(d, side_of(d));
+}
+GRADIENT(eigh) {
+    NOT_USED;
+    bt_array *inside = g[0] ? bt_diag(g[0], 0) : NULL;
+    if (g[1]) {
+        bt_array *turned = transposed_times(y[1], g[1]);
+        turned = bt_div(bt_mul(turned, bt_sub(bt_num(1), side_of(turned))), differences(y[0]));
+        inside = inside ? bt_add(inside, turned) : turned;
+    }
+    gx[0] = symmetric(bt_matmul(y[1], times_transposed(inside, y[1])));
+}
+
+static bt_array *skew(bt_array *x) { return bt_sub(x, bti_transpose(x)); }
+GRADIENT(svd) {
+    NOT_USED;
+    bt_array *u = y[0], *s = y[1], *v = y[2], *column = bt_expand_dims(s, -1), *row = bt_expand_dims(s, -2);
+    bt_array *apart = differences(bt_square(s)), *inside = bt_diag(zeros_unless(g[1], s), 0);
+    int64_t k = bti_shape(s)[bti_rank(s) - 1];
+    if (g[0]) inside = bt_add(inside, bt_mul(bt_div(skew(transposed_times(u, g[0])), apart), row));
+    if (g[2]) inside = bt_add(inside, bt_mul(column, bt_div(skew(times_transposed(v, g[2])), apart)));
+    bt_array *made = bt_matmul(u, bt_matmul(inside, v));
+    if (g[0] && bti_shape(x[0])[bti_rank(x[0]) - 2] > k) {
+        bt_array *beside = bt_sub(g[0], bt_matmul(u, transposed_times(u, g[0])));
+        made = bt_add(made, bt_matmul(bt_div(beside, row), v));
+    }
+    if (g[2] && bti_shape(x[0])[bti_rank(x[0]) - 1] > k) {
+        bt_array *beside = bt_sub(g[2], bt_matmul(times_transposed(g[2], v), v));
+        made = bt_add(made, bt_matmul(u, bt_div(beside, column)));
+    }
+    gx[0] = made;
+}
+
+/* --- batches -------------------------------------------------------------------------------------------------------- */
+
+/* Leading axes are a batch already. */
+static void batch_all(bt_array *const *inputs, const bool *batched, int count, bt_array **outputs,
+                      const bt_custom_args *args) {
+    bt_array *given[2];
+    bti_attr attr = {.custom = {args->attribute_count, {0}}};
+    for (int i = 0; i < args->attribute_count; i++) attr.custom.number[i] = args->attributes[i];
+    for (int i = 0; i < count; i++)
+        given[i] = batched[i] ? inputs[i] : bti_repeated(inputs[i], bti_shape(inputs[1 - i])[0]);
+    bti_custom_operation *of = args->data;
+    bt_array *poison = bti_poisoned_by(given, count);
+    if (!poison)
+        (void)!bti_record_custom(of, given, count, &attr, outputs);
+    else
+        for (int i = 0; i < of->given.results; i++) outputs[i] = poison;
+}

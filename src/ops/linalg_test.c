@@ -1,0 +1,162 @@
+// env: BERTH_FLAGS=devices=sim:gpu*1,default_device=cpu
+/* Linear algebra: what golden files do not have. Refusals, matrices without a result, batches that broadcast, functions, tangents, batches of bt_vmap,
+ * other devices, memory that is short. */
+#include "base/alloc.h"
+#include "drivers/cpu/product/lapack.h"
+#include "drivers/cpu/product/openblas.h"
+#include "ops/ops_test.h"
+
+static bt_array *square(void) { return F32((2, 2), 4, 1, 2, 3); }
+static bt_array *positive(void) { return F32((2, 2), 4, 2, 2, 5); }
+
+static void expect_near(bt_array *is, bt_array *should, int line) {
+    bt_array *same = bt_all(bt_lt(bt_abs(bt_sub(is, should)), bt_num(2e-5)), BT_ALL, false);
+    bool near = false;
+    if (bt_read(same, &near, 1) != BT_OK || !near) fail_msg("line %d: %s", line, bt_error_text());
+}
+#define NEAR(is, ...) \
+    BT_SCOPE          \
+    expect_near(is, __VA_ARGS__, __LINE__)
+
+static void refuses(void **state) {
+    BAD(cholesky, bt_cholesky(vector()), "needs two axes");
+    BAD(cholesky, bt_cholesky(matrix()), "must be square");
+    BAD(inv, bt_inv(matrix()), "must be square");
+    BAD(det, bt_det(bt_f32(1)), "needs two axes");
+    BAD(solve, bt_solve(square(), vector()), "a row for each row of a");
+    BAD(solve, bt_solve(bt_ones(BT_F32, 2, 2, 2), bt_ones(BT_F32, 3, 2, 1)), "must be equal or 1");
+    BAD(triangular_solve, bt_triangular_solve(square(), bt_f32(1), false, false, false), "a row for each row of a");
+    BAD(lstsq, bt_lstsq(matrix(), vector()), "a row for each row of a");
+    BT_SCOPE {
+        bt_array *parts[3], *unknown = bt_input(BT_F32, -1, -1);
+        assert_int_equal(bt_qr(vector(), parts), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_peek_status(parts[1]), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_eigh(matrix(), parts), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_svd(unknown, parts), BT_UNIMPLEMENTED);
+        assert_int_equal(bt_peek_status(parts[2]), BT_UNIMPLEMENTED);
+        assert_int_equal(bt_slogdet(square(), NULL), BT_INVALID_ARGUMENT);
+    }
+}
+
+static void results(void **state) {
+    NEAR(bt_det(square()), bt_num(10));
+    NEAR(bt_matmul(square(), bt_inv(square())), F32((2, 2), 1, 0, 0, 1));
+    NEAR(bt_solve(square(), F32((2), 6, 8)), F32((2), 1, 2));
+    NEAR(bt_solve(BT_ARRAY(int32_t, (2, 2), 4, 1, 2, 3), BT_ARRAY(int32_t, (2), 6, 8)), F32((2), 1, 2));
+    NEAR(bt_cast(bt_cholesky(bt_cast(positive(), BT_BF16)), BT_F32), F32((2, 2), 2, 0, 1, 2));
+    NEAR(bt_lstsq(F32((1, 2), 3, 4), F32((1), 5)), F32((2), 0.6F, 0.8F));
+    NEAR(bt_triangular_solve(square(), F32((2, 1), 4, 5), true, false, true), F32((2, 1), -1, 5));
+    NEAR(bt_det(bt_zeros(BT_F32, 3, 0, 0)), bt_ones(BT_F32, 3));
+    BT_SCOPE {
+        bt_array *parts[3];
+        assert_int_equal(bt_slogdet(F32((2, 2), 1, 2, 2, 4), parts), BT_OK);
+        NEAR(parts[0], bt_num(0));
+        assert_true(bt_item(parts[1]) == -INFINITY);
+        assert_int_equal(bt_svd(matrix(), parts), BT_OK);
+        NEAR(bt_matmul(bt_mul(parts[0], parts[1]), parts[2]), matrix());
+        assert_int_equal(bt_eigh(positive(), parts), BT_OK);
+        NEAR(bt_matmul(positive(), parts[1]), bt_mul(parts[1], parts[0]));
+        assert_int_equal(bt_qr(bt_transpose(matrix()), parts), BT_OK);
+        NEAR(bt_matmul(parts[0], parts[1]), bt_transpose(matrix()));
+    }
+}
+
+/* NaN, and the other matrices of a batch have their results. */
+static void without_a_result(void **state) {
+    BT_SCOPE {
+        bt_array *two = bt_stack(ALL(F32((2, 2), -1, 0, 0, 1), positive()), 2, 0), *l = bt_cholesky(two), *parts[3];
+        NEAR(bt_index(l, 0, 1), bt_cholesky(positive()));
+        assert_true(isnan(bt_item(bt_at(l, "0, 0, 0"))));
+        assert_int_equal(bt_eigh(F32((2, 2), NAN, 0, 0, 1), parts), BT_OK);
+        assert_true(isnan(bt_item(bt_index(parts[0], 0, 0))));
+        assert_int_equal(bt_svd(F32((1, 2), INFINITY, 1), parts), BT_OK);
+        assert_true(isnan(bt_item(bt_index(parts[1], 0, 0))));
+        assert_true(!isfinite(bt_item(bt_at(bt_inv(bt_zeros(BT_F32, 2, 2)), "0, 0"))));
+    }
+}
+
+/* Against differences: det, solve, cholesky of a direction. */
+static void tangents(void **state) {
+    BT_SCOPE {
+        bt_array *a = positive(), *d = F32((2, 2), 1, 2, 2, -1), *step = bt_num(1e-3), *made[2];
+        bt_array *moved = bt_add(a, bt_mul(d, step)), *back = bt_sub(a, bt_mul(d, step));
+        bt_array *parts[2];
+        assert_int_equal(bt_slogdet(a, parts), BT_OK);
+#define DIRECTION(call, of_moved, of_back)                                  \
+    assert_int_equal(bt_jvp(ALL(call), 1, ALL(a), ALL(d), 1, made), BT_OK); \
+    expect_near(bt_mul(made[0], bt_num(0.01)),                              \
+                bt_mul(bt_div(bt_sub(of_moved, of_back), bt_mul(step, bt_num(2))), bt_num(0.01)), __LINE__)
+        DIRECTION(bt_det(a), bt_det(moved), bt_det(back));
+        DIRECTION(bt_cholesky(a), bt_cholesky(moved), bt_cholesky(back));
+        DIRECTION(bt_inv(a), bt_inv(moved), bt_inv(back));
+        DIRECTION(parts[1], bt_log(bt_det(moved)), bt_log(bt_det(back)));
+        bt_array *b = F32((2, 1), 1, 2);
+        DIRECTION(bt_triangular_solve(a, b, false, true, false), bt_triangular_solve(moved, b, false, true, false),
+                  bt_triangular_solve(back, b, false, true, false));
+    }
+}
+
+static void in_functions_and_batches(void **state) {
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, -1, 2, 2), *made = bt_det(x);
+        bt_function *function = bt_function_new(ALL(x), 1, ALL(made), 1, NULL, 0);
+        bt_array *three = bt_stack(ALL(square(), positive(), square()), 3, 0);
+        NEAR(bt_call1(function, &three, 1), F32((3), 10, 16, 10));
+        bt_array *b = F32((3, 2), 6, 8, 1, 2, 3, 4), *each[3], *one[2] = {bt_input(BT_F32, 2, 2), bt_input(BT_F32, 2)};
+        for (int i = 0; i < 3; i++) each[i] = bt_solve(bt_index(three, 0, i), bt_index(b, 0, i));
+        bt_function *solves = bt_function_new(one, 2, ALL(bt_solve(one[0], one[1])), 1, NULL, 0);
+        NEAR(bt_call1(bt_vmap(solves, NULL, NULL), ALL(three, b), 2), bt_stack(each, 3, 0));
+        for (int i = 0; i < 3; i++) each[i] = bt_solve(square(), bt_index(b, 0, i));
+        NEAR(bt_call1(bt_vmap(solves, (const int[]){BT_NOT_BATCHED, 0}, NULL), ALL(square(), b), 2),
+             bt_stack(each, 3, 0));
+    }
+}
+
+/* Of arrays on another device the host computes too. */
+static void of_other_devices(void **state) {
+    BT_SCOPE {
+        bt_array *far = bt_to(square(), "GPU:0");
+        NEAR(bt_to(bt_solve(far, bt_to(F32((2), 6, 8), "GPU:0")), "CPU:0"), F32((2), 1, 2));
+    }
+}
+
+static void memory_is_short(void **state) {
+    float a[8] = {4, 1, 2, 3}, b[4] = {1, 2}, x[8];
+    bti_lapack_shape s = {BT_F32, 1, 2, 2};
+    int failed = 0;
+    assert_int_equal(bti_lapack_svd(s, a, x, b, a + 4), BT_OK);
+    for (int at = 1; at < 5; at++) {
+        bti_alloc_fail_at((uint64_t)at, false);
+        failed += bti_lapack_svd(s, a, x, b, a + 4) == BT_RESOURCE_EXHAUSTED;
+        failed += bti_lapack_determinant(s, a, x) == BT_RESOURCE_EXHAUSTED;
+        bti_alloc_fail_at(0, false);
+    }
+    assert_true(failed > 0);
+}
+
+static void without_the_library(void **state) {
+    bti_openblas_use((const char *const[]){"libnone.so.0", NULL});
+    BT_SCOPE {
+        bt_array *parts[2];
+        assert_int_equal(bt_block(bt_inv(square())), BT_UNIMPLEMENTED);
+        assert_non_null(strstr(bt_error_text(), "install OpenBLAS"));
+        assert_int_equal(bt_qr(square(), parts), BT_OK);
+        assert_int_equal(bt_block(parts[0]), BT_UNIMPLEMENTED);
+    }
+    bti_openblas_use(NULL);
+    NEAR(bt_det(square()), bt_num(10));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(results),
+        cmocka_unit_test(without_a_result),
+        cmocka_unit_test(tangents),
+        cmocka_unit_test(in_functions_and_batches),
+        cmocka_unit_test(of_other_devices),
+        cmocka_unit_test(memory_is_short),
+        cmocka_unit_test(without_the_library),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
