@@ -276,7 +276,7 @@ OWN_FOLDS(min, minimum)
 #define SELF(name) name
 #define LINE_LOOPS(name) \
     { along_##name, across_##name }
-#define ROW_LOOPS(type) \
+#define ATTENTION_LOOPS(type) \
     { row_greatest_##type, row_weigh_##type, row_dot_##type, row_scale_##type, row_slope_##type }
 #define SCATTER_LOOPS(name) \
     { rows_##name, places_##name }
@@ -348,5 +348,5 @@ const bti_vector_code CODE = {
               [BT_I32] = LINE_LOOPS(u32),
               [BT_U64] = LINE_LOOPS(u64),
               [BT_I64] = LINE_LOOPS(u64)},
-    .rows = {ROW_LOOPS(f32), ROW_LOOPS(f64)},
+    .rows = {ATTENTION_LOOPS(f32), ATTENTION_LOOPS(f64)},
 };
