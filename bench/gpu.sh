@@ -124,7 +124,7 @@ part() {
     elif [ "$name" != build ] && [ -n "$absent" ]; then
         rc=77; echo "$absent" >"$work/$name.log"
     else
-        timeout -k 5 "$limit" bash -c "part_$name" >"$work/$name.log" 2>&1 || rc=$?
+        timeout -k 5 "$limit" env part_seconds="$limit" bash -c "part_$name" >"$work/$name.log" 2>&1 || rc=$?
     fi
     case $rc in 0) echo passed ;; 77) echo skipped ;; 124 | 137) echo "FAILED: $limit s over" ;; *) echo FAILED ;; esac >"$work/$name.result"
     echo $((SECONDS - begun)) >"$work/$name.seconds"
@@ -304,7 +304,7 @@ part_peers() {
     have python3 || { echo "no python3"; return 77; }
     local rc=0
     export PIP_RETRIES=0 PIP_DEFAULT_TIMEOUT=10 # there may be no network
-    python3 bench/peers.py --berth "$build/berth" --device "$device" --shrink "$shrink" --limit 130 --seconds 0.4 --json \
+    python3 bench/peers.py --berth "$build/berth" --device "$device" --shrink "$shrink" --limit $((part_seconds - 45)) --seconds 0.4 --json \
         --write "$work/peers.md" $peer_rows >"$work/peers.json" || rc=$?
     cat "$work/peers.md" 2>/dev/null
     [ -s "$work/peers.md" ] || { echo "no figures of peers"; return 1; }
