@@ -137,6 +137,7 @@ static void help_names_every_row(void **state) {
                                        "matmul4096",
                                        "matmul_small",
                                        "thin_product",
+                                       "cholesky",
                                        "softmax",
                                        "layer_norm",
                                        "sum",

@@ -48,6 +48,11 @@ def repeated_floats(seed, low, high, *shape):
     return numpy.resize(floats(seed, low, high, min(count, PERIOD)), shape)
 
 
+def positive_definite(n):
+    x = floats(1, -1, 1, n, n)
+    return (x + x.T) * numpy.float32(0.5) + 32 * numpy.eye(n, dtype=numpy.float32)
+
+
 # ---- the inputs of each row, as NumPy arrays
 
 INPUTS = {
@@ -58,6 +63,7 @@ INPUTS = {
     "matmul4096": lambda: [floats(seed, -1, 1, 4096, 4096) for seed in (1, 2)],
     "matmul_small": lambda: [floats(seed, -1, 1, 1000, 16, 16) for seed in (1, 2)],
     "thin_product": lambda: [floats(1, -0.15, 0.15, 128, 128), floats(2, -1, 1, 128, 1)],
+    "cholesky": lambda: [positive_definite(1024)],
     "softmax": lambda: [floats(1, -4, 4, 8192, 1024)],
     "layer_norm": lambda: [floats(1, -4, 4, 8192, 1024), floats(2, 0.5, 1.5, 1024), floats(3, -1, 1, 1024)],
     "sum": lambda: [floats(1, 0, 1, 10 * MILLION)],

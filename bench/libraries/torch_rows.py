@@ -303,6 +303,7 @@ PEERS = {
         "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
         "gather": gather("gather"),
         "thin_product": eager("thin_product", thin_products),
+        "cholesky": eager("cholesky", torch.linalg.cholesky),
         "scatter_rows": eager("scatter_rows", lambda x, indices, rows: x.index_add(0, indices, rows)),
         "embedding_grad": embedding_grad,
         "dependent_adds": eager("dependent_adds", dependent_adds),

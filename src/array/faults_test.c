@@ -16,6 +16,7 @@
 #include <berth/file.h>
 #include <berth/grad.h>
 #include <berth/matrices.h>
+#include <berth/linalg.h>
 #include <berth/ops.h>
 #include <berth/random.h>
 #include <berth/view.h>
@@ -61,6 +62,19 @@ static bt_status products(void) {
         BTI_TRY(EXPECT(bt_matmul(a, b), 22, 28, 49, 64));
         BTI_TRY(EXPECT(bt_einsum("ij,jk->ik", ((bt_array *[]){bt_transpose(b), bt_transpose(a)}), 2), 22, 49, 28, 64));
         BTI_TRY(EXPECT(bt_softmax(bt_zeros(BT_F32, 2, 2), -1), .5f, .5f, .5f, .5f));
+        BTI_TRY(EXPECT(bt_einsum("...ij,jk,kk->...i", ((bt_array *[]){a, b, bt_matmul(a, b)}), 3), 2276, 5174));
+    }
+    return BT_OK;
+}
+
+static bt_status linear_algebra(void) {
+    BT_SCOPE {
+        bt_array *a = BT_ARRAY(float, (2, 2), 4, 0, 0, 16), *parts[3], *slope = NULL;
+        BTI_TRY(EXPECT(bt_cholesky(a), 2, 0, 0, 4));
+        BTI_TRY(bt_svd(a, parts));
+        BTI_TRY(EXPECT(parts[1], 16, 4));
+        BTI_TRY(bt_grad(bt_det(a), &a, 1, &slope));
+        BTI_TRY(EXPECT(slope, 16, 0, 0, 4));
     }
     return BT_OK;
 }
@@ -72,6 +86,9 @@ static bt_status indices(void) {
         BTI_TRY(EXPECT(bt_take(x, i, 0), 0, 3));
         BTI_TRY(EXPECT(bt_concat(((bt_array *[]){x, x}), 2, 0), 3, 1, 2, 0, 3, 1, 2, 0));
         BTI_TRY(EXPECT(bt_scatter_add(x, i, bt_ones(BT_F32, 2), 0), 4, 1, 2, 1));
+        BTI_TRY(EXPECT(bt_scatter_set(x, i, bt_ones(BT_F32, 2), 0), 1, 1, 2, 1));
+        BTI_TRY(EXPECT(bt_boolean_mask(x, bt_lt(bt_f32(1), x), 0), 3, 2));
+        BTI_TRY(EXPECT(bt_cast(bt_nonzero(bt_reshape(x, 2, 2)), BT_F32), 0, 0, 0, 1, 1, 0));
         BTI_TRY(EXPECT(bt_uniform(bt_key(0), BT_F32, 2, 3), 0.57450044f, 0.09968603f, 0.7419659f, 0.8941783f,
                        0.59656656f, 0.45325184f));
     }
@@ -316,6 +333,7 @@ static const program programs[] = {
     {"create", create},
     {"products", products},
     {"indices", indices},
+    {"linear_algebra", linear_algebra},
     {"copies", copies},
     {"function_with_update", function_with_update},
     {"donation", donation},

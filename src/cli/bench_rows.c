@@ -126,6 +126,15 @@ static bt_array *run_thin_products(bench_work *work) {
     return x;
 }
 
+/* Symmetric, with a diagonal that makes it positive definite. */
+static bool prepare_cholesky(bench_work *work) {
+    bt_array *x = bench_floats(1, -1, 1, BT_SHAPE(1024, 1024));
+    bt_array *diagonal = bt_mul(bt_diag(bt_ones(BT_F32, 1024), 0), bt_num(32));
+    work->inputs[0] = bt_add(bt_mul(bt_add(x, bt_transpose(x)), bt_num(0.5)), diagonal);
+    return bt_block(work->inputs[0]) == BT_OK;
+}
+static bt_array *run_cholesky(bench_work *work) { return bt_cholesky(work->inputs[0]); }
+
 static bt_array *run_matmul(bench_work *work) { return bt_matmul(work->inputs[0], work->inputs[1]); }
 
 static bool prepare_rows(bench_work *work) {
@@ -287,6 +296,7 @@ static const bench_row common_rows[] = {
     {"matmul_small", "one product of 1,000 pairs of 16 x 16", prepare_16, run_matmul, .flops = 2000 * CUBE(16)},
     {"thin_product", "100 dependent products of 128 x 128 and a column", prepare_thin, run_thin_products,
      .flops = 2.0 * THIN_PRODUCTS * 128 * 128},
+    {"cholesky", "of a matrix of 1024 x 1024", prepare_cholesky, run_cholesky, .flops = CUBE(1024) / 3},
     {"softmax", "over the last axis of 8192 x 1024", prepare_rows, run_softmax, .bytes = F32S(2.0 * 8192 * 1024)},
     {"layer_norm", "over the last axis of 8192 x 1024", prepare_rows, run_layer_norm, .bytes = F32S(2.0 * 8192 * 1024)},
     {"sum", "of 10M", prepare_sum, run_sum, .bytes = F32S(10e6)},

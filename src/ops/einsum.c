@@ -123,8 +123,8 @@ static bool name_axes(einsum *e, bt_array *const *arrays, const char *spec, bt_a
     return false;
 }
 
-/* An axis that "..." stands for, of size 1, is dropped where another operand has more of it. */
-static void drop_repeated(einsum *e) {
+/* An axis that "..." stands for, of size 1, is dropped where another operand has more of it. What failed, or NULL. */
+static bt_array *drop_repeated(einsum *e) {
     for (int i = 0; i < e->count; i++) {
         operand *o = &e->operand[i];
         for (int k = o->of.count - 1; k >= 0; k--) {
@@ -136,9 +136,11 @@ static void drop_repeated(einsum *e) {
             }
             if (!more || bti_shape(o->x)[k] != 1) continue;
             o->x = bti_drop_axes(o->x, UINT32_C(1) << k);
+            if (bti_array_error(o->x)) return o->x;
             remove_letter(&o->of, k);
         }
     }
+    return NULL;
 }
 
 static bool letters_fit(const einsum *e, const char *spec, bt_array **poison) {
@@ -340,12 +342,12 @@ bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count) {
     bt_array *poison;
     bool weak;
     if (!name_axes(&e, arrays, spec, &poison)) BTI_RETURN(poison);
-    drop_repeated(&e);
+    if ((poison = drop_repeated(&e))) BTI_RETURN(poison);
     if (!letters_fit(&e, spec, &poison)) BTI_RETURN(poison);
     bt_dtype dtype = bti_meet(arrays, count, &weak);
     for (int i = 0; i < count; i++) {
         if (count > 1) e.operand[i].x = bti_cast(e.operand[i].x, dtype);
-        take_diagonals(&e.operand[i]);
+        if (!bti_array_error(e.operand[i].x)) take_diagonals(&e.operand[i]);
         if (bti_array_error(e.operand[i].x)) BTI_RETURN(e.operand[i].x);
     }
     BTI_RETURN(contract(&e));

@@ -127,6 +127,7 @@ static bt_array *record(linear which, bt_array *a, bt_array *b, const bti_attr *
 
 /* a as float32 or float64; poisoned when it is no matrices, or, if `square`, none of as many rows as columns. */
 static bt_array *as_matrices(bt_array *a, bool square) {
+    if (bti_array_error(a)) return a;
     int rank = bti_rank(a);
     if (rank < 2)
         return bti_poisonf(BT_INVALID_ARGUMENT,
@@ -139,8 +140,7 @@ static bt_array *as_matrices(bt_array *a, bool square) {
     if (square && m != n)
         return bti_poisonf(BT_INVALID_ARGUMENT, "a has shape %s; its matrices must be square",
                            bti_shape_string(a).text);
-    a = bti_widen(bti_float(a));
-    return bti_cast(a, bti_dtype(a));
+    return bti_widen(bti_float(a));
 }
 
 /* Both with the batch that they broadcast to. */
@@ -302,7 +302,9 @@ bt_array *bt_lstsq(bt_array *a, bt_array *b) {
 /* --- derivatives ---------------------------------------------------------------------------------------------------- */
 
 static bt_array *symmetric(bt_array *x) { return bt_mul(bt_add(x, bti_transpose(x)), bt_num(0.5)); }
-static bt_array *side_of(bt_array *x) { return unit_matrices(x, bti_shape(x)[bti_rank(x) - 1]); }
+static bt_array *side_of(bt_array *x) {
+    return bti_array_error(x) ? x : unit_matrices(x, bti_shape(x)[bti_rank(x) - 1]);
+}
 static bt_array *times_transposed(bt_array *a, bt_array *b) { return bt_matmul_t(a, b, false, true); }
 static bt_array *transposed_times(bt_array *a, bt_array *b) { return bt_matmul_t(a, b, true, false); }
 /* b r^-1, or b r^-T, of a triangle r. */

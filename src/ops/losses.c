@@ -176,6 +176,7 @@ bt_array *bt_binary_cross_entropy_loss(bt_array *logits, bt_array *targets, cons
 /* --- of classes ----------------------------------------------------------------------------------------------------- */
 
 static bt_array *sum_of_last(bt_array *x) {
+    if (bti_array_error(x)) return x;
     uint32_t last = UINT32_C(1) << (bti_rank(x) - 1);
     return bti_drop_axes(bti_reduce(BTI_OP_sum, x, last), last);
 }
@@ -206,6 +207,8 @@ static bt_array *loss_of_shares(bt_array *logits, bt_array *targets, const bt_lo
         return bti_poisonf(BT_INVALID_ARGUMENT, "ignore is for targets that are classes; these are %s %s",
                            bt_dtype_name(bti_dtype(targets)), bti_shape_string(targets).text);
     bt_dtype dtype = as_floats(&logits, &targets);
+    bt_array *poison = bti_poisoned_by((bt_array *[]){logits, targets}, 2);
+    if (poison) return poison;
     int last = bti_rank(logits) - 1;
     double smooth = o->label_smoothing;
     if (smooth > 0) {
@@ -219,10 +222,11 @@ static bt_array *loss_of_shares(bt_array *logits, bt_array *targets, const bt_lo
 }
 
 /* Rows with a share of the mean over classes, of logits x below their greatest and the logarithm of their sum. */
-static bt_array *smoothed(bt_array *rows, bt_array *x, bt_array *log_sum, const bt_loss_options *o) {
+static bt_array *smoothed(bt_array *rows, bt_array *x, bt_array *log_sum, int64_t classes, const bt_loss_options *o) {
     bt_array *of_classes = bti_binary(BTI_OP_sub, log_sum, x);
+    if (bti_array_error(of_classes)) return of_classes;
     if (o->weights) of_classes = bti_binary(BTI_OP_mul, of_classes, weights_for(o->weights, of_classes));
-    bt_array *size = bti_size_scalar(bti_shape(x)[bti_rank(x) - 1], bti_dtype(x));
+    bt_array *size = bti_size_scalar(classes, bti_dtype(x));
     bt_array *share = bti_binary(BTI_OP_div, bti_scalar_like(o->label_smoothing, x), size);
     return bti_binary(BTI_OP_add, bti_binary(BTI_OP_mul, rows, bti_scalar_like(1 - o->label_smoothing, x)),
                       bti_binary(BTI_OP_mul, sum_of_last(of_classes), share));
@@ -232,15 +236,18 @@ static bt_array *smoothed(bt_array *rows, bt_array *x, bt_array *log_sum, const 
  * has one term. */
 static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_loss_options *o) {
     logits = bti_float(logits);
+    if (bti_array_error(logits)) return logits;
     bt_dtype dtype = bti_dtype(logits);
     int last = bti_rank(logits) - 1;
+    int64_t count = bti_shape(logits)[last];
     uint32_t mask = UINT32_C(1) << last;
     bt_array *classes = bti_cast(bti_new_axis(bti_indices(targets), last), BT_I64);
-    bt_array *x = bti_below_top(bti_widen(logits), last), *zero = bti_scalar_like(0, x), *counts = NULL;
-    bt_array *hit = bti_binary(BTI_OP_eq, classes, bti_iota(bti_shape(x)[last], BT_I64));
+    bt_array *wide = bti_widen(logits), *x = bti_array_error(wide) ? wide : bti_below_top(wide, last);
+    bt_array *zero = bti_scalar_like(0, x), *counts = NULL;
+    bt_array *hit = bti_binary(BTI_OP_eq, classes, bti_iota(count, BT_I64));
     bt_array *picked = bti_reduce(BTI_OP_sum, bti_where(hit, x, zero), mask);
     bt_array *log_sum = bti_unary(BTI_OP_log, bti_sum_of_exp(x, last));
-    bt_array *size = bti_size_scalar(bti_shape(x)[last], BT_I64);
+    bt_array *size = bti_size_scalar(count, BT_I64);
     bt_array *within = bti_binary(BTI_OP_and, bti_binary(BTI_OP_le, bti_scalar(0, BT_I64), classes),
                                   bti_binary(BTI_OP_lt, classes, size));
     bt_array *rows = bti_binary(BTI_OP_sub, log_sum, picked);
@@ -251,7 +258,7 @@ static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_l
         counts = bti_drop_axes(counts, mask);
     }
     rows = bti_drop_axes(bti_where(within, rows, bti_scalar_like(NAN, x)), mask);
-    if (o->label_smoothing > 0) rows = smoothed(rows, x, log_sum, o);
+    if (o->label_smoothing > 0) rows = smoothed(rows, x, log_sum, count, o);
     if (o->ignore) {
         bt_array *left_out =
             bti_drop_axes(bti_binary(BTI_OP_eq, classes, bti_scalar_bits((uint64_t)o->ignored, BT_I64)), mask);

@@ -18,9 +18,8 @@ static bool count_true(bt_array *mask, int64_t *count, bt_array **poison) {
     return false;
 }
 
-/* The places of `count` true elements of a mask [N]: each goes to as many places as there are true ones before it. */
-static bt_array *places_of(bt_array *mask, int64_t count) {
-    int64_t size = bti_shape(mask)[0];
+/* The places of `count` true elements of a mask [size]: each goes to as many places as there are true ones before it. */
+static bt_array *places_of(bt_array *mask, int64_t size, int64_t count) {
     bt_dtype dtype = size > INT32_MAX ? BT_I64 : BT_I32;
     bt_array *before = bti_binary(BTI_OP_sub, bti_cumsum(bti_cast(mask, dtype), 0, false), bti_scalar(1, dtype));
     bt_array *to = bti_where(mask, before, bti_size_scalar(count, dtype)); /* out of range: dropped */
@@ -49,7 +48,7 @@ bt_array *bt_boolean_mask(bt_array *x, bt_array *mask, int axis) {
     for (int i = 0; i < rank; i++)
         shape[i] = i < axis ? bti_shape(x)[i] : i == axis ? size : bti_shape(x)[i + covered - 1];
     x = bti_reshape(x, rank, shape);
-    BTI_RETURN(bti_take(x, places_of(bti_reshape(mask, 1, &size), count), axis));
+    BTI_RETURN(bti_take(x, places_of(bti_reshape(mask, 1, &size), size, count), axis));
 }
 
 bt_array *bt_nonzero(bt_array *x) {
@@ -61,7 +60,7 @@ bt_array *bt_nonzero(bt_array *x) {
     if (rank == 0) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "x is a scalar, which has no places"));
     bt_array *mask = bti_dtype(x) == BT_BOOL ? x : bti_binary(BTI_OP_ne, x, bti_scalar_like(0, x));
     if (!count_true(mask, &count, &poison)) BTI_RETURN(poison);
-    bt_array *place = bti_cast(places_of(bti_reshape(mask, 1, &size), count), BT_I64);
+    bt_array *place = bti_cast(places_of(bti_reshape(mask, 1, &size), size, count), BT_I64);
     for (int axis = rank - 1; axis >= 0; axis--) {
         bt_array *length = bti_size_scalar(bti_shape(x)[axis], BT_I64);
         of_axes[axis] = bti_new_axis(axis ? bti_binary(BTI_OP_mod, place, length) : place, 1);
