@@ -276,6 +276,30 @@ static void windows(void **state) {
     }
 }
 
+/* Sizes of nothing, lengths that are no sizes, scores without bounds. */
+static void attentions(void **state) {
+    fresh("memory_limit=64M");
+    static const double scales[] = {0, -1, 1e308, NAN, INFINITY, 5e-324};
+    static const int64_t sizes[] = {0, 1, 3};
+    BT_SCOPE {
+        bt_array *lengths = BT_ARRAY(int32_t, (4), INT32_MIN, -1, 2, INT32_MAX), *mask = bt_full(-INFINITY, BT_F32, 1);
+        FOR_EACH(int64_t, rows, sizes) FOR_EACH(int64_t, keys, sizes) FOR_EACH(double, scale, scales) BT_SCOPE {
+            bt_array *q = bt_ones(BT_F32, 4, 2, rows, 2), *k = bt_ones(BT_F32, 4, 1, keys, 2);
+            bt_attention_options options[] = {
+                *BT_ATTENTION(.scale = scale), *BT_ATTENTION(.scale = scale, .causal = true, .from_end = true),
+                *BT_ATTENTION(.scale = scale, .lengths = lengths), *BT_ATTENTION(.scale = scale, .mask = mask),
+                *BT_ATTENTION(.lengths = lengths, .causal = true, .from_end = true, .mask = mask)};
+            for (int i = 0; i < COUNT(options); i++) {
+                bt_array *out = TRY(bt_attention(q, k, k, &options[i])), *grads[2];
+                (void)bt_grad(bt_sum(out, BT_ALL, false), (bt_array *[]){q, k}, 2, grads);
+                (void)TRY(grads[0]), (void)TRY(grads[1]);
+            }
+            (void)TRY(bt_attention(q, q, k, NULL));
+            (void)TRY(bt_attention(k, q, q, NULL));
+        }
+    }
+}
+
 /* Each member of the options in turn. */
 static void windows_by_options(void **state) {
     fresh("memory_limit=64M");
@@ -733,6 +757,7 @@ int main(void) {
         cmocka_unit_test(sizes),
         cmocka_unit_test(products_of_sizes),
         cmocka_unit_test(slices),
+        cmocka_unit_test(attentions),
         cmocka_unit_test(windows),
         cmocka_unit_test(windows_by_options),
         cmocka_unit_test(places_of_arrays),

@@ -112,6 +112,27 @@ static bt_status parts(void) {
     return expect_sum(out[1], 200);
 }
 
+/* Attention: gradients, those of gradients, tangents and a batch. All scores are alike, so two of the three keys count by a half each. */
+static bt_status attentions(void) {
+    bt_array *q = bt_input(BT_F32, 2, 2, 2), *v = bt_input(BT_F32, 1, 3, 2), *lengths = bt_input(BT_I32), *t, *g, *h;
+    bt_array *mask = bt_lt(bt_arange(0, 3, 1, BT_F32), bt_f32(5)), *one = bt_ones_like(v), *out[4];
+    bt_array *made = bt_attention(q, bt_ones(BT_F32, 1, 3, 2), v, BT_ATTENTION(.mask = mask, .lengths = lengths));
+    bt_array *loss = bt_sum(bt_square(made), BT_ALL, false);
+    BTI_TRY(bt_grad(loss, &v, 1, &g));
+    BTI_TRY(bt_jvp(&loss, 1, &v, &one, 1, &t));
+    BTI_TRY(bt_hvp(loss, &v, &one, 1, &h));
+    bt_function *f = bt_function_new(LIST(q, v, lengths), 3, LIST(made, g, t, h), 4, NULL, 0);
+    BTI_TRY(bt_function_status(f));
+    bt_function *batch = bt_vmap(f, (const int[]){0, BT_NOT_BATCHED, BT_NOT_BATCHED}, NULL);
+    BTI_TRY(bt_function_status(batch));
+    bt_array *in[3] = {bt_ones(BT_F32, 2, 2, 2, 2), BT_ARRAY(float, (1, 3, 2), 1, 2, 3, 4, 5, 6), bt_i32(2)};
+    BTI_TRY(bt_call(batch, in, 3, out, 4));
+    BTI_TRY(expect_sum(out[0], 40));
+    BTI_TRY(expect_sum(bt_round(bt_sum(out[1], BT_ALL, false)), 80)); /* by a logarithm */
+    BTI_TRY(expect_sum(out[2], 80));
+    return expect_sum(out[3], 32);
+}
+
 static void check(bt_status (*work)(void), uint64_t n, bool and_after) {
     uint64_t arrays = bt_live_arrays();
     bti_alloc_fail_at(n, and_after);
@@ -135,6 +156,10 @@ static void each_allocation_fails(bt_status (*work)(void)) {
     for (uint64_t n = 1; n <= count; n += 1 + count / 40) check(work, n, true);
 }
 
+static void attentions_survive(void **state) {
+    (void)state;
+    each_allocation_fails(attentions);
+}
 static void batches_survive(void **state) {
     (void)state;
     each_allocation_fails(batches);
@@ -155,7 +180,8 @@ static void parts_survive(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batches_survive), cmocka_unit_test(derivatives_survive),
-                                       cmocka_unit_test(control_survives), cmocka_unit_test(parts_survive)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(attentions_survive), cmocka_unit_test(batches_survive),
+                                       cmocka_unit_test(derivatives_survive), cmocka_unit_test(control_survives),
+                                       cmocka_unit_test(parts_survive)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

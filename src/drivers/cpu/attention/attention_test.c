@@ -19,6 +19,8 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "drivers/cpu/product/product.h"
+#include "drivers/cpu/target.h"
+#include "drivers/cpu/vector/vector.h"
 #include "ir/attention.h"
 #include "ir/dtype.h"
 #include "reference/interp.h"
@@ -207,6 +209,34 @@ static void keys_that_are_not_there(void **state) {
     }
 }
 
+/* Weights of float32 are what exp gives, and the same on all targets; of what is far below nothing is left. */
+static void weights_of_rows(void **state) {
+    enum { MOST = 40 };
+    static const double tops[] = {0, -3.5, 90, 1e4};
+    for (int t = 0; t < 4; t++)
+        for (int64_t count = 0; count <= MOST; count++) {
+            float x[MOST], base[MOST];
+            double sum = 0;
+            for (int i = 0; i < MOST; i++) base[i] = i % 7 == 6 ? -INFINITY : (float)(tops[t] - 60 + chance() * 60);
+            memcpy(x, base, sizeof x);
+            double made = bti_vector_base.rows[0].weigh(x, count, 1, tops[t]);
+            for (int64_t i = 0; i < count; i++) {
+                double want = exp((double)base[i] - tops[t]), most = 2e-6 * (1 + (60 + fabs(tops[t])) / 5);
+                sum += want;
+                assert_true(fabs((double)x[i] - want) <= want * most + 1e-37);
+            }
+            assert_true(fabs(made - sum) <= sum * 2e-3 + 1e-37);
+            for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_AVX512; target++) {
+                float y[MOST];
+                if (!bti_cpu_has(target)) continue;
+                memcpy(y, base, sizeof y);
+                double other = bti_vector_code_of(target)->rows[0].weigh(y, count, 1, tops[t]);
+                assert_memory_equal(x, y, sizeof x);
+                assert_memory_equal(&made, &other, sizeof made);
+            }
+        }
+}
+
 /* NaN in a query makes what it reads NaN, and nothing else. */
 static void nan_stays(void **state) {
     const attention of = {"NaN", 1, 1, 1, 6, 600, 8, 8, BTI_READS_ALL, 0, false, 0.3};
@@ -237,8 +267,12 @@ static void memory_is_short(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_libraries), cmocka_unit_test(without_libraries), cmocka_unit_test(keys_that_are_not_there),
-        cmocka_unit_test(nan_stays),    cmocka_unit_test(memory_is_short),
+        cmocka_unit_test(by_libraries),
+        cmocka_unit_test(without_libraries),
+        cmocka_unit_test(keys_that_are_not_there),
+        cmocka_unit_test(weights_of_rows),
+        cmocka_unit_test(nan_stays),
+        cmocka_unit_test(memory_is_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
