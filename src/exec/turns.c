@@ -31,27 +31,22 @@ static bool is_result(const bti_run *run, size_t s) {
     return bti_plan_keeps(plan, storage) && !storage->given && !run->buffers[s];
 }
 
-static bool is_free(const bti_run *run, size_t s, const uint64_t *addresses) {
+static bool is_free(const bti_run *run, size_t s) {
     const bti_storage *storage = &run->prepared->plan.storages.items[s];
-    return bti_block_is_free_at(storage->device, (size_t)storage->bytes, addresses[s]);
+    return bti_block_is_free_at(storage->device, (size_t)storage->bytes, run->addresses[s]);
 }
 
-static bool all_free(const bti_run *run, const uint64_t *addresses) {
+/* Not under the lock: the pool has one of its own. */
+static bool all_free(const bti_run *run) {
     for (size_t s = 0; s < run->prepared->plan.storages.count; s++)
-        if (is_result(run, s) && !is_free(run, s, addresses)) return false;
+        if (is_result(run, s) && !is_free(run, s)) return false;
     return true;
 }
 
+/* --- under the lock of the prepared plan ----------------------------------------------------------------------------- */
+
 static uint64_t *addresses_of(struct bti_turns *turns, int turn) {
     return turns->addresses + (size_t)turn * turns->count;
-}
-
-/* TURNS: there was no run yet. */
-static int newest(const struct bti_turns *turns) {
-    int found = TURNS;
-    for (int i = 0; i < TURNS; i++)
-        if (turns->used[i] && (found == TURNS || turns->used[i] > turns->used[found])) found = i;
-    return found;
 }
 
 /* The turn that was used longest ago of those that were used after run `after`; TURNS: none. */
@@ -62,10 +57,12 @@ static int oldest(const struct bti_turns *turns, uint64_t after) {
     return found;
 }
 
-static int oldest_that_is_free(const bti_run *run, struct bti_turns *turns) {
-    int turn = oldest(turns, 0);
-    while (turn < TURNS && !all_free(run, addresses_of(turns, turn))) turn = oldest(turns, turns->used[turn]);
-    return turn;
+/* TURNS: there was no run yet. */
+static int newest(const struct bti_turns *turns) {
+    int found = TURNS;
+    for (int i = 0; i < TURNS; i++)
+        if (turns->used[i] && (found == TURNS || turns->used[i] > turns->used[found])) found = i;
+    return found;
 }
 
 /* One whose addresses are not known, or else the one that was used longest ago. */
@@ -75,30 +72,54 @@ static int turn_to_replace(const struct bti_turns *turns) {
     return oldest(turns, 0);
 }
 
-/* A turn that is new has the newest's addresses where these are free, as those of results that nobody kept. */
-static void wish(bti_run *run, const uint64_t *results, const uint64_t *newest_ones, size_t count) {
+/* The turn's addresses, of results or of temporaries; TURNS: none are known. */
+static void offer(bti_run *run, int turn, bool results) {
     const bti_plan *plan = &run->prepared->plan;
-    for (size_t i = 0; i < count; i++) {
+    struct bti_turns *turns = run->prepared->turns;
+    const uint64_t *known = turn < TURNS ? addresses_of(turns, turn) : NULL;
+    for (size_t i = 0; i < turns->count; i++) {
         bool is_storage = i < plan->storages.count;
         if (is_storage && (plan->storages.items[i].given || run->buffers[i])) continue;
-        if (!is_storage || !is_result(run, i))
-            run->addresses[i] = newest_ones ? newest_ones[i] : 0;
-        else if (results)
-            run->addresses[i] = results[i];
-        else
-            run->addresses[i] = newest_ones && is_free(run, i, newest_ones) ? newest_ones[i] : 0;
+        if ((is_storage && is_result(run, i)) == results) run->addresses[i] = known ? known[i] : 0;
     }
+}
+
+/* --- turns ------------------------------------------------------------------------------------------------------------ */
+
+/* The next turn after `*used` in the order of use, whose results' addresses the run has then; TURNS: none. */
+static int offer_next(bti_run *run, uint64_t *used) {
+    bti_prepared *of = run->prepared;
+    bti_lock_take(&of->lock);
+    int turn = oldest(of->turns, *used);
+    if (turn < TURNS) {
+        *used = of->turns->used[turn];
+        offer(run, turn, true);
+    }
+    bti_lock_give(&of->lock);
+    return turn;
+}
+
+/* A new turn has the newest's addresses where these are free, as those of results that nobody kept. */
+static int offer_new(bti_run *run) {
+    bti_prepared *of = run->prepared;
+    bti_lock_take(&of->lock);
+    offer(run, newest(of->turns), true);
+    int turn = turn_to_replace(of->turns);
+    bti_lock_give(&of->lock);
+    for (size_t s = 0; s < of->plan.storages.count; s++)
+        if (is_result(run, s) && !is_free(run, s)) run->addresses[s] = 0;
+    return turn;
 }
 
 int bti_turns_find(bti_run *run) {
     bti_prepared *of = run->prepared;
-    struct bti_turns *turns = of->turns;
+    uint64_t used = 0;
+    int turn = offer_next(run, &used);
+    while (turn < TURNS && !all_free(run)) turn = offer_next(run, &used);
+    if (turn == TURNS) turn = offer_new(run);
     bti_lock_take(&of->lock);
-    int last = newest(turns), turn = oldest_that_is_free(run, turns);
-    bool known = turn < TURNS;
-    if (!known) turn = turn_to_replace(turns);
-    wish(run, known ? addresses_of(turns, turn) : NULL, last < TURNS ? addresses_of(turns, last) : NULL, turns->count);
-    if (known) turns->used[turn] = ++turns->runs; /* another thread takes another one */
+    offer(run, newest(of->turns), false);
+    if (of->turns->used[turn]) of->turns->used[turn] = ++of->turns->runs; /* another thread takes another one */
     bti_lock_give(&of->lock);
     return turn;
 }
