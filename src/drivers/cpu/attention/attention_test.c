@@ -37,10 +37,10 @@ typedef struct attention {
 
 static const attention attentions[] = {
     {"one block", 2, 2, 1, 60, 100, 16, 24, BTI_READS_ALL, 0, false, 0.25},
-    {"blocks of keys", 1, 1, 2, 70, 1100, 16, 16, BTI_READS_ALL, 0, false, 0.25},
+    {"blocks of keys", 1, 1, 2, 70, 1100, 8, 8, BTI_READS_ALL, 0, false, 0.25},
     {"blocks of queries", 1, 2, 1, 800, 40, 8, 8, BTI_READS_FROM_START, 0, false, -0.25},
-    {"causal", 2, 1, 2, 600, 600, 8, 16, BTI_READS_FROM_START, 0, false, 0.3},
-    {"from the end", 1, 1, 2, 130, 700, 16, 8, BTI_READS_FROM_END, 1, true, 0.3},
+    {"causal", 1, 1, 2, 260, 260, 8, 16, BTI_READS_FROM_START, 0, false, 0.3},
+    {"from the end", 1, 1, 2, 70, 1200, 8, 8, BTI_READS_FROM_END, 1, true, 0.3},
     {"nothing at first", 1, 2, 1, 90, 20, 8, 8, BTI_READS_FROM_END, 0, false, 0.3},
     {"one query", 3, 2, 4, 1, 900, 64, 64, BTI_READS_FROM_END, 0, true, 0.125},
     {"one query, masked", 1, 2, 3, 1, 600, 8, 5, BTI_READS_ALL, 2, false, -0.3},

@@ -7,15 +7,15 @@
 #include "drivers/cpu/product/openblas.h"
 #include "reference/classes.h"
 
-/* Rows of a line of keys are a little apart: at 2 KiB oneDNN reads them at half the speed (product/product.c). */
-enum { BLOCK_ROWS = 64, BLOCK_KEYS = 512, APART = 16, FEW_ROWS = 4, ALIGN = 64 };
+/* Of causal blocks the keys up to those of the last row are computed for all rows. Rows of a line of keys are a little apart: at 2 KiB, or a multiple, oneDNN reads them at half the speed (product/product.c). */
+enum { BLOCK_ROWS = 128, CAUSAL_ROWS = 64, BLOCK_KEYS = 1024, APART = 16, FEW_ROWS = 4, ALIGN = 64 };
 /* Multiplications of a product that is worth a library; of a piece of work that is worth a core. */
 enum { WORTH_LIBRARY = 1 << 15, WORTH_CORE = 1 << 17 };
 
 void bti_attention_cut(bti_attention_run *run) {
     const bti_attention *a = &run->a;
     int64_t wide = bti_larger_of(a->depth, a->value_depth);
-    run->block_rows = bti_smaller_of(a->rows, BLOCK_ROWS);
+    run->block_rows = bti_smaller_of(a->rows, a->reads == BTI_READS_ALL ? BLOCK_ROWS : CAUSAL_ROWS);
     run->block_keys = bti_smaller_of(a->keys, BLOCK_KEYS);
     run->line = (run->block_keys + APART - 1) / APART * APART + APART;
     int64_t longest = bti_larger_of(run->block_rows, run->block_keys);
