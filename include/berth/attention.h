@@ -17,7 +17,7 @@ typedef struct bt_attention_options {
     double scale BTI_INITIALLY(0); /* of the scores [1 / sqrt(depth)] */
     bt_array *mask BTI_INITIALLY(
         NULL); /* bool: true where a key is read; floats: added to the scores. Broadcast to [..., heads, L, keys] [none] */
-    /* Integers, broadcast to the batch: so many keys are there, those behind them are neither read nor counted; from 0 to `keys` [all]. */
+    /* Integers, broadcast to the batch: so many keys are there, those behind them are neither read nor counted; less than 0 is none, more than `keys` all [all]. */
     bt_array *lengths BTI_INITIALLY(NULL);
 } bt_attention_options;
 #define BT_ATTENTION(...)             \
@@ -27,7 +27,8 @@ typedef struct bt_attention_options {
 /* softmax(q k^T * scale + mask) v: q [batch..., heads, L, depth], k [batch..., kv_heads, keys, depth], v [batch..., kv_heads, keys, depth_v] ->
  * [batch..., heads, L, depth_v]; two axes are one head. The number of heads is a multiple of kv_heads: head h reads those of h / (heads / kv_heads). Memory is
  * linear in L and keys, of gradients too, unless the gradient of a mask is asked for. Floats; float16 and bfloat16 are computed in float32. A query that reads no key gives
- * 0. With a cache of a fixed size, whose first `n` keys are there: `bt_attention(q, keys, values, BT_ATTENTION(.causal = true, .from_end = true, .lengths = n))`. */
+ * 0. A value that is infinite or NaN may reach queries that `causal` or a mask keeps from reading its key, since 0 times it is NaN; what lies behind `lengths` is not read. In functions the depths
+ * have known sizes, not 0, and so have the heads where keys have fewer of them. With a cache of a fixed size, whose first `n` keys are there: `bt_attention(q, keys, values, BT_ATTENTION(.causal = true, .from_end = true, .lengths = n))`. */
 BT_API bt_array *bt_attention(bt_array *q, bt_array *k, bt_array *v, const bt_attention_options *options);
 #define bt_attention(...) BTI_AT(bt_array *, bt_attention(__VA_ARGS__))
 

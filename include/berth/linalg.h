@@ -11,7 +11,8 @@ extern "C" {
 /* Matrices are the last two axes [..., M, N] of an array, the axes before them a batch; each is taken by itself. Floats (integers become floats): float32 and float64;
  * float16 and bfloat16 are computed in float32. The host computes them by LAPACK, which is in OpenBLAS (libopenblas0-openmp): arrays of other devices are copied to
  * it and back; without it they are UNIMPLEMENTED. One matrix is one core's, so that results do not depend on the number of threads. The last two axes have known sizes. What has no result
- * (a matrix that is not positive definite, elements that are not finite) is NaN. Gradients are JAX's, those of symmetric matrices symmetric. */
+ * (a matrix that is not positive definite, elements that are not finite) is NaN. Gradients are JAX's, those of symmetric matrices symmetric; bt_jvp, and bt_hessian and bt_hvp by it, have
+ * no rule for qr, eigh, svd and lstsq, whose gradients have gradients. */
 
 /* l of a = l l^T [..., N, N], a lower triangle with a positive diagonal, of the lower half of a. */
 BT_API bt_array *bt_cholesky(bt_array *a);

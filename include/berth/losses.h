@@ -28,7 +28,7 @@ typedef struct bt_loss_options {
         BTI_INITIALLY(0); /* of bt_cross_entropy_loss, 0 to 1: the share of a target that all classes get alike [0] */
     bool ignore
         BTI_INITIALLY(false); /* of bt_cross_entropy_loss: rows of the class `ignored` have no loss and do not count */
-    int64_t ignored BTI_INITIALLY(0); /* any integer; -1 and -100 are usual */
+    int64_t ignored BTI_INITIALLY(0); /* with ignore: any integer; -1 and -100 are usual */
 } bt_loss_options;
 #define BT_LOSS(...) \
     BTI_ADDRESS(bt_loss_options, BTI_OVERRIDING(BTI_LITERAL(bt_loss_options){BTI_SIZE_OF(bt_loss_options) __VA_ARGS__}))
@@ -47,7 +47,7 @@ BT_API bt_array *bt_huber_loss(bt_array *x, bt_array *y, double delta, const bt_
 BT_API bt_array *bt_binary_cross_entropy_loss(bt_array *logits, bt_array *targets, const bt_loss_options *options);
 #define bt_binary_cross_entropy_loss(...) BTI_AT(bt_array *, bt_binary_cross_entropy_loss(__VA_ARGS__))
 /* -sum(targets * weights * log_softmax(logits)) over the last axis: logits [..., C]; targets [..., C] (probabilities), or [...] of integer classes. The mean is over
- * rows, of classes over what the rows that count weigh, as PyTorch's; of none it is NaN. A class outside [0, C) that is not the ignored one makes its loss
+ * rows, of classes over what the rows that count weigh, as PyTorch's; of none it is NaN. A row that is ignored has no loss, but its gradient is NaN where its logits are not finite. A class outside [0, C) that is not the ignored one makes its loss
  * NaN. */
 BT_API bt_array *bt_cross_entropy_loss(bt_array *logits, bt_array *targets, const bt_loss_options *options);
 #define bt_cross_entropy_loss(...) BTI_AT(bt_array *, bt_cross_entropy_loss(__VA_ARGS__))

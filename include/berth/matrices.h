@@ -19,7 +19,8 @@ BT_API bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool tr
 #define bt_matmul_t(...) BTI_AT(bt_array *, bt_matmul_t(__VA_ARGS__))
 /* "bik,bkj->bij": letters stand for axes; those that the result lacks are summed over. Up to 64 operands, contracted two at a time, those first whose product
  * is smallest beside what they are. A letter twice in one operand is its diagonal (its sizes must be known). "..." stands for the axes that have
- * no letters, which broadcast; they come first in the result if there is no "->", before the letters that stand once, in alphabetical order. */
+ * no letters, which broadcast (sizes that are not known are taken as equal); they come first in the result if there is no "->", before the letters that stand once, in
+ * alphabetical order, and are summed over if a result with "->" lacks them. Numbers, not bool. */
 BT_API bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count);
 #define bt_einsum(...) BTI_AT(bt_array *, bt_einsum(__VA_ARGS__))
 

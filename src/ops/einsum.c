@@ -48,7 +48,7 @@ static bool read_letters(const char **at, letters *out, const char **why) {
             continue;
         }
         if (!isalpha((unsigned char)**at)) return *why = "only letters, \"...\", ',' and \"->\" are known", false;
-        if (out->count == BTI_MAX_RANK) return *why = "an operand has more than 8 letters", false;
+        if (out->count == BTI_MAX_RANK) return *why = "more than 8 letters stand together", false;
         out->name[out->count++] = **at;
     }
     return true;
@@ -143,14 +143,19 @@ static bt_array *drop_repeated(einsum *e) {
     return NULL;
 }
 
+static int64_t size_of_letter(const einsum *e, char name) {
+    const operand *first = e->operand;
+    while (find_letter(&first->of, name) < 0) first++;
+    return bti_shape(first->x)[find_letter(&first->of, name)];
+}
+
 static bool letters_fit(const einsum *e, const char *spec, bt_array **poison) {
     for (int i = 0; i < e->count; i++)
         for (int k = 0; k < e->operand[i].of.count; k++) {
             char name = e->operand[i].of.name[k];
+            if (bti_may_equal(size_of_letter(e, name), bti_shape(e->operand[i].x)[k])) continue;
             const operand *first = e->operand;
             while (find_letter(&first->of, name) < 0) first++;
-            if (bti_may_equal(bti_shape(first->x)[find_letter(&first->of, name)], bti_shape(e->operand[i].x)[k]))
-                continue;
             *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s%c%s of \"%s\" has two sizes in shapes %s and %s",
                                   isdigit((unsigned char)name) ? "an axis of ... (" : "'", name,
                                   isdigit((unsigned char)name) ? " from the last)" : "'", spec,
@@ -158,6 +163,19 @@ static bool letters_fit(const einsum *e, const char *spec, bt_array **poison) {
             return false;
         }
     return true;
+}
+
+/* Where it is not known that a letter's sizes are equal, calls check it. What failed, or NULL. */
+static bt_array *equal_sizes(einsum *e) {
+    for (int i = 0; i < e->count; i++) {
+        operand *o = &e->operand[i];
+        int64_t shape[BTI_MAX_RANK];
+        for (int k = 0; k < o->of.count; k++) shape[k] = size_of_letter(e, o->of.name[k]);
+        if (bti_shape_equal(bti_rank(o->x), bti_shape(o->x), o->of.count, shape)) continue;
+        o->x = bti_reshape(o->x, o->of.count, shape);
+        if (bti_array_error(o->x)) return o->x;
+    }
+    return NULL;
 }
 
 /* A letter that stands twice: the diagonal, which becomes the last axis. */
@@ -317,7 +335,9 @@ static bt_array *contract(einsum *e) {
         int i, k;
         letters left;
         if (!choose_pair(e, &i, &k, &left))
-            return bti_poisonf(BT_INVALID_ARGUMENT, "each product of two operands has more than %d axes", BTI_MAX_RANK);
+            return bti_poisonf(BT_INVALID_ARGUMENT,
+                               "each product of two operands has more than %d axes; sum some of them in a call before",
+                               BTI_MAX_RANK);
         e->operand[i].x = product_of_two(e->operand[i], e->operand[k], &left);
         if (bti_array_error(e->operand[i].x)) return e->operand[i].x;
         e->operand[i].of = left;
@@ -333,17 +353,18 @@ bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count) {
     if (!spec || !arrays || count < 1)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT,
                                "takes a text such as \"ij,jk->ik\" and an array for each operand (count %d)", count));
-    BTI_NEED_ALL(arrays, count);
     einsum e;
     const char *why = "";
     if (!parse_einsum(spec, &e, &why)) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "\"%s\": %s", spec, why));
     if (e.count != count)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "\"%s\" has %d operands; count is %d", spec, e.count, count));
+    BTI_NEED_ALL(arrays, count);
     bt_array *poison;
     bool weak;
     if (!name_axes(&e, arrays, spec, &poison)) BTI_RETURN(poison);
     if ((poison = drop_repeated(&e))) BTI_RETURN(poison);
     if (!letters_fit(&e, spec, &poison)) BTI_RETURN(poison);
+    if ((poison = equal_sizes(&e))) BTI_RETURN(poison);
     bt_dtype dtype = bti_meet(arrays, count, &weak);
     for (int i = 0; i < count; i++) {
         if (count > 1) e.operand[i].x = bti_cast(e.operand[i].x, dtype);

@@ -113,10 +113,7 @@ bool bti_fits_along(const bt_array *x, const bt_array *indices, int axis, bt_arr
                         bti_shape_string(indices).text, bti_shape_string(x).text, axis);
         return false;
     }
-    if (bti_shape(x)[axis] != 0 || bti_size_of(indices) == 0) return true;
-    *poison = bti_poisonf(BT_INVALID_ARGUMENT, "axis %d of shape %s is empty, so no index is in range", axis,
-                          bti_shape_string(x).text);
-    return false;
+    return true;
 }
 
 bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis) {
@@ -125,6 +122,9 @@ bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis) {
     bt_array *poison, *within = NULL;
     if (!bti_axis(x, axis, &axis, &poison)) BTI_RETURN(poison);
     if (!bti_fits_along(x, indices, axis, &poison)) BTI_RETURN(poison);
+    if (bti_shape(x)[axis] == 0 && bti_size_of(indices) != 0)
+        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "axis %d of shape %s is empty, so no index is in range", axis,
+                               bti_shape_string(x).text));
     indices = bti_normal_indices(x, indices, axis, &within);
     if (bti_array_error(indices)) BTI_RETURN(indices);
     bt_array *nothing = bti_scalar(bti_dtype_is_float(bti_dtype(x)) ? (double)NAN : 0, bti_dtype(x));

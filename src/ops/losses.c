@@ -22,6 +22,11 @@ static bool take_options(const char *name, const bt_loss_options *given, bool cl
         *poison = bti_poison(bti_error_last());
         return false;
     }
+    if (known->ignored && !known->ignore) {
+        *poison = bti_poisonf(BT_INVALID_ARGUMENT, "ignored is %lld, but nothing is ignored; set .ignore = true too",
+                              (long long)known->ignored);
+        return false;
+    }
     const char *other = !classes && known->label_smoothing != 0 ? "label_smoothing"
                         : !classes && known->ignore             ? "ignore"
                         : !positive && known->positive_weights  ? "positive_weights"
@@ -203,6 +208,7 @@ static bt_array *reduced_rows(bt_array *rows, bt_array *counts, const bt_loss_op
 
 /* Targets are shares of each class. */
 static bt_array *loss_of_shares(bt_array *logits, bt_array *targets, const bt_loss_options *o) {
+    if (bti_array_error(targets)) return targets;
     if (o->ignore)
         return bti_poisonf(BT_INVALID_ARGUMENT, "ignore is for targets that are classes; these are %s %s",
                            bt_dtype_name(bti_dtype(targets)), bti_shape_string(targets).text);
@@ -235,6 +241,7 @@ static bt_array *smoothed(bt_array *rows, bt_array *x, bt_array *log_sum, int64_
 /* Targets are numbers of classes; one that is out of range makes the loss NaN. The class's logit is picked by a sum that
  * has one term. */
 static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_loss_options *o) {
+    if (bti_array_error(targets)) return targets;
     logits = bti_float(logits);
     if (bti_array_error(logits)) return logits;
     bt_dtype dtype = bti_dtype(logits);
@@ -268,15 +275,21 @@ static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_l
     return reduced_rows(rows, counts, o, dtype);
 }
 
+/* Where it is not known that targets have these sizes, calls check it. */
+static bt_array *of_sizes(bt_array *targets, int rank, const int64_t *sizes) {
+    bool known = bti_shape_equal(bti_rank(targets), bti_shape(targets), rank, sizes);
+    return known ? targets : bti_reshape(targets, rank, sizes);
+}
+
 static bt_array *cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *o) {
     int rank = bti_rank(logits);
     bt_array *poison;
     if (rank > 0 && !class_weights_fit(logits, o, &poison)) return poison;
     if (rank > 0 && bti_shapes_may_equal(rank, bti_shape(logits), bti_rank(targets), bti_shape(targets)))
-        return loss_of_shares(logits, targets, o);
+        return loss_of_shares(logits, of_sizes(targets, rank, bti_shape(logits)), o);
     if (rank > 0 && bti_dtype_is_int(bti_dtype(targets)) &&
         bti_shapes_may_equal(rank - 1, bti_shape(logits), bti_rank(targets), bti_shape(targets)))
-        return loss_of_classes(logits, targets, o);
+        return loss_of_classes(logits, of_sizes(targets, rank - 1, bti_shape(logits)), o);
     return bti_poisonf(BT_INVALID_ARGUMENT,
                        "logits %s and targets %s %s do not fit: targets must have the shape of logits, or be integers "
                        "without the last axis",

@@ -263,6 +263,45 @@ static void makes_grids(void **state) {
     }
 }
 
+/* What a call is refused with whose sizes do not fit. */
+static void expect_refused(bt_array *const *inputs, bt_array *result, bt_array *const *given) {
+    assert_int_equal(bt_peek_status(result), BT_OK);
+    bt_function *f = bt_function_new(inputs, 2, &result, 1, NULL, 0);
+    assert_int_equal(bt_eval(bt_call1(f, given, 2)), BT_INVALID_ARGUMENT);
+    assert_non_null(strstr(bt_error_text(), "the sizes do not fit"));
+}
+
+static void calls_check_sizes(void **state) {
+    BT_SCOPE {
+        bt_array *logits[] = {bt_input(BT_F32, -1, -1), bt_input(BT_I32, -1)};
+        bt_array *operands[] = {bt_input(BT_F32, -1, -1), bt_input(BT_F32, -1, -1)};
+        expect_refused(logits, bt_cross_entropy_loss(logits[0], logits[1], NULL),
+                       (bt_array *[]){bt_ones(BT_F32, 3, 4), bt_zeros(BT_I32, 1)});
+        expect_refused(operands, bt_cross_entropy(operands[0], operands[1]),
+                       (bt_array *[]){bt_ones(BT_F32, 3, 4), bt_ones(BT_F32, 1, 4)});
+        expect_refused(operands, bt_einsum("ij,ij->ij", operands, 2),
+                       (bt_array *[]){bt_ones(BT_F32, 1, 3), bt_ones(BT_F32, 2, 3)});
+        expect_refused(operands, bt_einsum("ij,jk->ik", operands, 2),
+                       (bt_array *[]){bt_ones(BT_F32, 2, 1), bt_ones(BT_F32, 3, 2)});
+    }
+}
+
+static void hostile_counts_and_options(void **state) {
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 2, 3), *grids[8] = {NULL}, *empty = bt_zeros(BT_F32, 2, 0);
+        assert_int_equal(bt_peek_status(bt_einsum("ij", &x, INT_MAX)), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_peek_status(bt_einsum("ij", &x, 2)), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_meshgrid(&x, INT_MAX, false, grids), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_peek_status(grids[7]), BT_INVALID_ARGUMENT);
+        assert_int_equal(bt_eval(bt_mse_loss(x, x, BT_LOSS(.ignored = -100))), BT_INVALID_ARGUMENT);
+        assert_non_null(strstr(bt_error_text(), ".ignore = true"));
+        /* no place is in range: what is out of range is ignored */
+        expect_text(bt_scatter_set_along_axis(empty, bt_zeros(BT_I32, 2, 3), bt_ones(BT_F32, 2, 3), 1), BT_F32, "[]",
+                    __LINE__);
+        assert_int_equal(bt_peek_status(bt_take_along_axis(empty, bt_zeros(BT_I32, 2, 3), 1)), BT_INVALID_ARGUMENT);
+    }
+}
+
 /* A result whose size depends on values is none of a function. */
 static void masks_need_values(void **state) {
     BT_SCOPE {
@@ -430,6 +469,8 @@ int main(void) {
         cmocka_unit_test(names_every_operation),
         cmocka_unit_test(makes_grids),
         cmocka_unit_test(masks_need_values),
+        cmocka_unit_test(calls_check_sizes),
+        cmocka_unit_test(hostile_counts_and_options),
         cmocka_unit_test(slopes_at_corners),
         cmocka_unit_test(gradients_agree_with_differences),
         cmocka_unit_test(works_with_unknown_sizes),

@@ -136,7 +136,7 @@ bt_array *bti_indices(bt_array *indices);
 bt_array *bti_indices_along(bt_array *x, bt_array *indices, int axis);
 /* The same with those from the end counted from the beginning; `*within` tells which are in range, the others are 0. */
 bt_array *bti_normal_indices(bt_array *x, bt_array *indices, int axis, bt_array **within);
-/* Indices along an axis of x fit it, and there is something for them to point at. */
+/* Indices along an axis of x have its sizes on the others. */
 bool bti_fits_along(const bt_array *x, const bt_array *indices, int axis, bt_array **poison);
 
 /* --- scatter.c -------------------------------------------------------------------------------------------------------- */

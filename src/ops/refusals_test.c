@@ -209,7 +209,8 @@ static void refuses_indices(void **state) {
     BAD(take_along_axis, bt_take_along_axis(vector(), vector(), 0), "must be integers");
     BAD(scatter_add_along_axis, bt_scatter_add_along_axis(vector(), I32((1), 0), matrix(), 0), "(2, 3)");
     BAD(scatter_set_along_axis, bt_scatter_set_along_axis(vector(), vector(), vector(), 0), "must be integers");
-    BAD(scatter_max_along_axis, bt_scatter_max_along_axis(bt_zeros(BT_F32, 0), I32((1), 0), bt_f32(1), 0), "is empty");
+    BAD(scatter_max_along_axis, bt_scatter_max_along_axis(matrix(), I32((1, 1), 0), bt_f32(1), 1),
+        "differ on axis 1 only");
     BAD(scatter_min_along_axis, bt_scatter_min_along_axis(vector(), I32((1), 0), matrix(), 0), "(2, 3)");
     BAD(sort, bt_sort(vector(), 1), "axis 1");
     BAD(argsort, bt_argsort(bt_f32(1), 0), "axis 0");

@@ -233,7 +233,7 @@ static bt_array *check_lines(bt_array *const *arrays, int count, bt_array **grid
 bt_status bt_meshgrid(bt_array *const *arrays, int count, bool xy, bt_array **grids) {
     BTI_PUBLIC("bt_meshgrid");
     bt_array *poison = check_lines(arrays, count, grids);
-    if (poison) return no_parts(&bti_public_, poison, count, grids);
+    if (poison) return no_parts(&bti_public_, poison, count < BTI_MAX_RANK ? count : BTI_MAX_RANK, grids);
     int64_t shape[BTI_MAX_RANK], line[BTI_MAX_RANK];
     int axes[BTI_MAX_RANK];
     for (int i = 0; i < count; i++) {
