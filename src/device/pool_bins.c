@@ -87,7 +87,7 @@ bti_block *bti_pool_find_at(bti_pool *pool, segment_class class, size_t need, ui
         if (at - block->address < block->capacity) break;
     uint64_t front = block ? at - block->address : 0;
     if (!block || block->in_use || front >= block->capacity || block->capacity - front < need) return NULL;
-    return block;
+    return front && class == SMALL && segment->class != SMALL ? NULL : block;
 }
 
 bti_block *bti_pool_find(bti_pool *pool, segment_class class, size_t need, uint64_t completed, bool anywhere) {

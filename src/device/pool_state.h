@@ -62,7 +62,7 @@ int bti_pool_bin_next(const bti_pool *pool, segment_class class, int bin);
 bti_block *bti_pool_find(bti_pool *pool, segment_class class, size_t need, uint64_t completed, bool anywhere);
 
 /* The free block of a segment of the class, or of a kept one, that has `need` bytes from this address on; NULL: there is none among the first blocks of the
- * segment. */
+ * segment. A small one does not cut what was kept for large ones in two. */
 bti_block *bti_pool_find_at(bti_pool *pool, segment_class class, size_t need, uint64_t at);
 
 /* --- pool_segments.c --------------------------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@ static _Thread_local CUcontext stack[DEEPEST];
 static _Thread_local int depth;
 
 static __attribute__((destructor)) void end(void) {
+    if (fake_ends_in_use()) return;
     for (CUstream next, s = all_streams; s; s = next) {
         next = s->next;
         fake_stream_drop(&s->stream);

@@ -235,6 +235,14 @@ void fake_live(int change) {
     fake_unlock();
 }
 
+/* The lock is never given back then. */
+bool fake_ends_in_use(void) {
+    fake_lock();
+    bool in_use = alive > 0;
+    if (!in_use) fake_unlock();
+    return in_use;
+}
+
 void fake_context_made(void) {
     fake_lock();
     contexts_made++;

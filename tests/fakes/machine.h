@@ -80,6 +80,9 @@ FAKE_API int fake_calls(void); /* calls of libcuda so far, without those that re
 FAKE_API const char *fake_log_text(void);
 FAKE_API void fake_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 FAKE_API void fake_live(int change);
+/* At the end of a library: whether the process ends while the program still has what lives. Threads may call, so nothing is freed, and what they call from now on waits until the
+ * process is gone. */
+FAKE_API bool fake_ends_in_use(void);
 FAKE_API void fake_context_made(void);
 
 /* The nth call from now on of a function (device -1), or "late": the nth synchronisation of a device, after which it returns the code until another fault is set, or "hang": the nth
