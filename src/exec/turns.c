@@ -67,9 +67,10 @@ static int newest(const struct bti_turns *turns) {
 
 /* One whose addresses are not known, or else the one that was used longest ago. */
 static int turn_to_replace(const struct bti_turns *turns) {
-    for (int i = 0; i < TURNS; i++)
-        if (!turns->used[i]) return i;
-    return oldest(turns, 0);
+    int found = 0;
+    for (int i = 1; i < TURNS; i++)
+        if (turns->used[i] < turns->used[found]) found = i;
+    return found;
 }
 
 /* The turn's addresses, of results or of temporaries; TURNS: none are known. */

@@ -29,42 +29,13 @@ static bt_status launch_text(bti_gpu_job *j) {
     return bti_gpu_job_launch(j, entry, tiles);
 }
 
-/* --- kernels of one element ----------------------------------------------------------------------------------------- */
-
-/* Each place of y meets the same place of x, and no other. */
-static bool is_of_places(const bti_conv *c) {
-    for (int axis = 0; axis < BTI_CONV_AXES; axis++)
-        if (c->w[axis] != 1 || c->stride[axis] != 1 || c->before[axis] || c->x[axis] != c->y[axis]) return false;
-    return true;
-}
-
-/* x or y, dense, as matrices [images, groups][channels, places]. */
-static bti_operand matrices_of(const bti_conv *c, bti_conv_array array) {
-    int64_t channels = array == BTI_CONV_X ? c->channels : c->outputs, places = bti_conv_count(c->x);
-    return (bti_operand){.address = c->array[array].address,
-                         .dtype = c->array[array].dtype,
-                         .rank = 4,
-                         .shape = {c->images, c->groups, channels, places},
-                         .stride = {c->groups * channels * places, channels * places, places, 1}};
-}
-
-/* The kernels as the same matrices for all images, which make y of x, or transposed x of y. */
-static bti_operand kernels_of(const bti_conv *c) {
-    bool makes_y = c->made == BTI_CONV_Y;
-    return (bti_operand){
-        .address = c->array[BTI_CONV_W].address,
-        .dtype = c->array[BTI_CONV_W].dtype,
-        .rank = 4,
-        .shape = {c->images, c->groups, makes_y ? c->outputs : c->channels, makes_y ? c->channels : c->outputs},
-        .stride = {0, c->outputs * c->channels, makes_y ? c->channels : 1, makes_y ? 1 : c->channels}};
-}
-
-/* As one product for each image and group, by the library of products. Sums over images (where w is made) are none. */
+/* Where it is one product for each image and group, by the library of products. */
 static bt_status launch_product(bti_gpu_job *j, const bti_work *dense, bool *done) {
     bti_conv c = bti_conv_of(dense);
-    if (c.made == BTI_CONV_W || !is_of_places(&c)) return BT_OK;
-    bti_operand inputs[] = {kernels_of(&c), matrices_of(&c, c.made == BTI_CONV_Y ? BTI_CONV_X : BTI_CONV_Y)};
-    bti_work product = {.op = BTI_OP_matmul, .input_count = 2, .inputs = inputs, .output = matrices_of(&c, c.made)};
+    bti_operand operands[3];
+    if (!bti_conv_is_product(&c)) return BT_OK;
+    bti_conv_product_operands(&c, operands);
+    bti_work product = {.op = BTI_OP_matmul, .input_count = 2, .inputs = operands, .output = operands[2]};
     return bti_gpu_launch_by_library(j->gpu, j->work, &product, done);
 }
 

@@ -143,9 +143,14 @@ static bt_array *drop_repeated(einsum *e) {
     return NULL;
 }
 
-static int64_t size_of_letter(const einsum *e, char name) {
+static const operand *first_with(const einsum *e, char name) {
     const operand *first = e->operand;
     while (find_letter(&first->of, name) < 0) first++;
+    return first;
+}
+
+static int64_t size_of_letter(const einsum *e, char name) {
+    const operand *first = first_with(e, name);
     return bti_shape(first->x)[find_letter(&first->of, name)];
 }
 
@@ -154,12 +159,11 @@ static bool letters_fit(const einsum *e, const char *spec, bt_array **poison) {
         for (int k = 0; k < e->operand[i].of.count; k++) {
             char name = e->operand[i].of.name[k];
             if (bti_may_equal(size_of_letter(e, name), bti_shape(e->operand[i].x)[k])) continue;
-            const operand *first = e->operand;
-            while (find_letter(&first->of, name) < 0) first++;
-            *poison = bti_poisonf(BT_INVALID_ARGUMENT, "%s%c%s of \"%s\" has two sizes in shapes %s and %s",
-                                  isdigit((unsigned char)name) ? "an axis of ... (" : "'", name,
-                                  isdigit((unsigned char)name) ? " from the last)" : "'", spec,
-                                  bti_shape_string(first->x).text, bti_shape_string(e->operand[i].x).text);
+            *poison =
+                bti_poisonf(BT_INVALID_ARGUMENT, "%s%c%s of \"%s\" has two sizes in shapes %s and %s",
+                            isdigit((unsigned char)name) ? "an axis of ... (" : "'", name,
+                            isdigit((unsigned char)name) ? " from the last)" : "'", spec,
+                            bti_shape_string(first_with(e, name)->x).text, bti_shape_string(e->operand[i].x).text);
             return false;
         }
     return true;
@@ -171,7 +175,6 @@ static bt_array *equal_sizes(einsum *e) {
         operand *o = &e->operand[i];
         int64_t shape[BTI_MAX_RANK];
         for (int k = 0; k < o->of.count; k++) shape[k] = size_of_letter(e, o->of.name[k]);
-        if (bti_shape_equal(bti_rank(o->x), bti_shape(o->x), o->of.count, shape)) continue;
         o->x = bti_reshape(o->x, o->of.count, shape);
         if (bti_array_error(o->x)) return o->x;
     }

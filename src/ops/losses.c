@@ -275,21 +275,16 @@ static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_l
     return reduced_rows(rows, counts, o, dtype);
 }
 
-/* Where it is not known that targets have these sizes, calls check it. */
-static bt_array *of_sizes(bt_array *targets, int rank, const int64_t *sizes) {
-    bool known = bti_shape_equal(bti_rank(targets), bti_shape(targets), rank, sizes);
-    return known ? targets : bti_reshape(targets, rank, sizes);
-}
-
 static bt_array *cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *o) {
     int rank = bti_rank(logits);
     bt_array *poison;
     if (rank > 0 && !class_weights_fit(logits, o, &poison)) return poison;
+    /* where it is not known that sizes are equal, calls check the reshape */
     if (rank > 0 && bti_shapes_may_equal(rank, bti_shape(logits), bti_rank(targets), bti_shape(targets)))
-        return loss_of_shares(logits, of_sizes(targets, rank, bti_shape(logits)), o);
+        return loss_of_shares(logits, bti_reshape(targets, rank, bti_shape(logits)), o);
     if (rank > 0 && bti_dtype_is_int(bti_dtype(targets)) &&
         bti_shapes_may_equal(rank - 1, bti_shape(logits), bti_rank(targets), bti_shape(targets)))
-        return loss_of_classes(logits, of_sizes(targets, rank - 1, bti_shape(logits)), o);
+        return loss_of_classes(logits, bti_reshape(targets, rank - 1, bti_shape(logits)), o);
     return bti_poisonf(BT_INVALID_ARGUMENT,
                        "logits %s and targets %s %s do not fit: targets must have the shape of logits, or be integers "
                        "without the last axis",

@@ -168,3 +168,35 @@ void bti_interpret_conv(const bti_work *work) {
             } while (next(place, out->shape + 2));
         }
 }
+
+/* --- kernels of one element ------------------------------------------------------------------------------------------- */
+
+bool bti_conv_is_product(const bti_conv *c) {
+    bool whole = true;
+    for (int i = 0; i < BTI_CONV_AXES; i++)
+        whole = whole && c->w[i] == 1 && c->stride[i] == 1 && c->before[i] == 0 && c->x[i] == c->y[i];
+    return whole && c->made != BTI_CONV_W;
+}
+
+/* [images, groups, rows, columns]; kernels are the same for all images. */
+static bti_operand stack(const bti_conv *c, bti_conv_array array, int64_t rows, int64_t columns) {
+    int64_t each = rows * columns;
+    const bti_operand *of = &c->array[array];
+    return (bti_operand){of->address,
+                         of->dtype,
+                         4,
+                         {c->images, c->groups, rows, columns},
+                         {array == BTI_CONV_W ? 0 : c->groups * each, each, columns, 1}};
+}
+
+void bti_conv_product_operands(const bti_conv *c, bti_operand operands[3]) {
+    int64_t places = bti_conv_count(c->x);
+    bti_operand x = stack(c, BTI_CONV_X, c->channels, places), y = stack(c, BTI_CONV_Y, c->outputs, places),
+                w = stack(c, BTI_CONV_W, c->outputs, c->channels), turned = w;
+    turned.shape[2] = w.shape[3], turned.shape[3] = w.shape[2];
+    turned.stride[2] = 1, turned.stride[3] = c->channels;
+    bool makes_y = c->made == BTI_CONV_Y;
+    operands[0] = makes_y ? w : turned;
+    operands[1] = makes_y ? x : y;
+    operands[2] = makes_y ? y : x;
+}

@@ -23,6 +23,11 @@ typedef struct bti_conv_product {
 } bti_conv_product;
 bti_conv_product bti_conv_product_of(const bti_conv *c);
 
+/* Whether y, or x, is one product for each image and group, of memory as it lies: the kernel has one element, which meets each place. */
+bool bti_conv_is_product(const bti_conv *c);
+/* The left and the right operand of that product and what it makes, [images, groups, rows, columns]; the arrays are dense. */
+void bti_conv_product_operands(const bti_conv *c, bti_operand operands[3]);
+
 /* Along an axis: the place of x that element k of the kernel meets at place p of y; -1: it is beside x. */
 static inline int64_t bti_conv_met(const bti_conv *c, int axis, int64_t p, int64_t k) {
     int64_t at = p * c->stride[axis] - c->before[axis] + k * c->dilation[axis];

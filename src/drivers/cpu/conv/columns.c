@@ -140,32 +140,8 @@ bt_status bti_conv_by_columns(const bti_conv *c) {
 
 /* --- kernels of one element ------------------------------------------------------------------------------------------- */
 
-bool bti_conv_is_product(const bti_conv *c) {
-    bool whole = true;
-    for (int i = 0; i < BTI_CONV_AXES; i++)
-        whole = whole && c->w[i] == 1 && c->stride[i] == 1 && c->before[i] == 0 && c->x[i] == c->y[i];
-    return whole && c->made != BTI_CONV_W;
-}
-
-/* [images, groups, rows, places], or [1, groups, ...] for all images. */
-static bti_operand stack(const bti_conv *c, bti_conv_array array, int64_t rows, int64_t across) {
-    bool is_w = array == BTI_CONV_W;
-    int64_t each = rows * across;
-    const bti_operand *of = &c->array[array];
-    return (bti_operand){of->address,
-                         of->dtype,
-                         4,
-                         {c->images, c->groups, rows, across},
-                         {is_w ? 0 : c->groups * each, each, across, 1}};
-}
-
 bt_status bti_conv_by_product(const bti_conv *c) {
-    int64_t places = bti_conv_count(c->x);
-    bti_operand x = stack(c, BTI_CONV_X, c->channels, places), y = stack(c, BTI_CONV_Y, c->outputs, places),
-                w = stack(c, BTI_CONV_W, c->outputs, c->channels);
-    if (c->made == BTI_CONV_Y) return multiply(w, x, y);
-    bti_operand turned = w;
-    turned.shape[2] = w.shape[3], turned.shape[3] = w.shape[2];
-    turned.stride[2] = 1, turned.stride[3] = c->channels;
-    return multiply(turned, y, x);
+    bti_operand operands[3];
+    bti_conv_product_operands(c, operands);
+    return multiply(operands[0], operands[1], operands[2]);
 }

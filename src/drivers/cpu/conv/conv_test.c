@@ -24,6 +24,7 @@
 #include "ir/dtype.h"
 #include "reference/interp.h"
 #include "reference/operand.h"
+#include "support/operands.h"
 
 /* Axes of places, images, channels and outputs of a group, groups, then of each axis size, kernel, stride, zeros before, dilation, places of y. */
 typedef struct window {
@@ -51,33 +52,10 @@ enum { WINDOWS = sizeof windows / sizeof *windows };
 static const bti_op ops[] = {BTI_OP_conv, BTI_OP_conv_data, BTI_OP_conv_weights};
 static const char *const nothing[] = {NULL};
 
-static uint64_t random_state = 1;
-static double chance(void) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (double)(random_state >> 11) * 0x1p-53 * 2 - 1;
-}
-
-/* Of random numbers, dense or, `apart`, of every second element of each axis but the first. */
+static double number_of(bt_dtype dtype) { return bti_dtype_is_float(dtype) ? chance() : floor(chance() * 9); }
 static bti_operand make(bt_dtype dtype, int rank, const int64_t *shape, bool apart) {
-    bti_operand o = {.dtype = dtype, .rank = rank};
-    int64_t step = 1;
-    for (int i = rank - 1; i >= 0; i--) {
-        o.shape[i] = shape[i];
-        o.stride[i] = apart && i ? 2 * step : step;
-        step *= apart && i ? 2 * shape[i] : shape[i];
-    }
-    size_t size = bt_dtype_size(dtype);
-    char *memory = bti_alloc_aligned(64, (size_t)step * size);
-    assert_non_null(memory);
-    for (int64_t i = 0; i < step; i++) {
-        double value = bti_dtype_is_float(dtype) ? chance() : floor(chance() * 9);
-        bti_lane_block_write(BTI_LANE_F64, &value, dtype, memory + (size_t)i * size, 0, 1);
-    }
-    o.address = (uint64_t)(uintptr_t)memory;
-    return o;
+    return make_operand(dtype, rank, shape, apart, number_of);
 }
-
-static void drop(const bti_operand *o) { bti_free(bti_address(o)); }
 
 typedef struct trial {
     bti_work work;
