@@ -29,7 +29,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 pack() {
     local tests=(build/release/tests/{tests.conformance_test,random_programs} $(printf 'build/release/tests/%s_test ' $device_tests))
     mkdir -p "$1/tests" "$1/examples" "$1/libraries" || exit 1
-    cp -L build/release/berth build/release/golden build/release/libberth.so.0 "$1/" && cp "${tests[@]}" "$1/tests/" &&
+    cp -L build/release/berth build/release/golden build/release/libberth.so.1 "$1/" && cp "${tests[@]}" "$1/tests/" &&
         cp build/release/examples/* "$1/examples/" || die "build it first: ./go build release"
     ldd "$1/berth" "$1/golden" "$1"/tests/* | sed -n 's|.* => \(/[^ ]*\) .*|\1|p' | sort -u |
         grep -Ev '/lib(berth|c|m|dl|rt|pthread)\.so' | xargs -r cp -L -t "$1/libraries"

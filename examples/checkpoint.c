@@ -24,7 +24,7 @@ static bt_function *gradient_of_chain(int layers_in_block) {
     block b = {w, layers_in_block};
     for (int i = 0; i < LAYERS; i += b.layers)
         h = layers_in_block < LAYERS ? bt_checkpoint(run_block, &b, &h, 1) : run_block(&h, 1, &b);
-    gradient = bt_grad1(bt_mean(bt_mul(h, h), BT_ALL, false), w);
+    gradient = bt_grad1(bt_mean(bt_mul(h, h)), w);
     return bt_function_new((bt_array *[]){x, w}, 2, &gradient, 1, NULL, 0);
 }
 

@@ -47,7 +47,7 @@ int main(void) {
             BT_CUSTOM(.name = "median", .run = median, .shape = median_shape, .gradient = median_gradient));
         bt_array *x = BT_ARRAY(float, (2, 3), 5, 1, 3, 2, 9, 4), *y = bt_custom_call(op, &x, 1, NULL, 0);
         bt_print(y);
-        bt_print(bt_grad1(bt_sum(bt_mul(y, y), BT_ALL, false), x));
+        bt_print(bt_grad1(bt_sum(bt_mul(y, y)), x));
 
         bt_array *rows = bt_input(BT_F32, -1, 3), *of_rows = bt_custom_call(op, &rows, 1, NULL, 0), *result;
         bt_function *function = bt_function_new(&rows, 1, &of_rows, 1, NULL, 0);

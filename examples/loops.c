@@ -34,8 +34,8 @@ static void learn_to_remember(void) {
     bt_shared *parameters[PARAMETERS] = {
         bt_shared_new(bt_normal(bt_key(1), BT_F32, 1, 3 * HIDDEN), NULL),
         bt_shared_new(bt_zeros(BT_F32, 3 * HIDDEN), NULL),
-        bt_shared_new(bt_mul(bt_normal(bt_key(2), BT_F32, HIDDEN, 3 * HIDDEN), bt_num(0.3)), NULL),
-        bt_shared_new(bt_mul(bt_normal(bt_key(3), BT_F32, HIDDEN, 1), bt_num(0.3)), NULL),
+        bt_shared_new(bt_mul(bt_normal(bt_key(2), BT_F32, HIDDEN, 3 * HIDDEN), 0.3), NULL),
+        bt_shared_new(bt_mul(bt_normal(bt_key(3), BT_F32, HIDDEN, 1), 0.3), NULL),
         bt_shared_new(bt_zeros(BT_F32, 1), NULL)};
     bt_optimizer *adam = bt_adam(0.03, 0.9, 0.999, 1e-8);
     double first = 0, last = 0;
@@ -55,10 +55,10 @@ static void learn_to_remember(void) {
 // --- Newton's method by bt_while ---------------------------------------------------------------------------------------------------
 
 static bt_array *is_far(bt_array *const *carry, void *numbers) {
-    return bt_gt(bt_max(bt_abs(bt_sub(bt_mul(carry[0], carry[0]), numbers)), BT_ALL, false), bt_num(1e-4));
+    return bt_gt(bt_max(bt_abs(bt_sub(bt_mul(carry[0], carry[0]), numbers)), BT_ALL, false), 1e-4);
 }
 static void closer(bt_array **carry, void *numbers) {
-    carry[0] = bt_mul(bt_add(carry[0], bt_div(numbers, carry[0])), bt_num(0.5));
+    carry[0] = bt_mul(bt_add(carry[0], bt_div(numbers, carry[0])), 0.5);
     carry[1] = bt_add(carry[1], bt_i32(1));
 }
 
@@ -67,7 +67,7 @@ static void roots(void) {
     bt_while(is_far, closer, numbers, 20, carry, 2); // at most 20 steps, so there is a gradient
     bt_print(bt_round(carry[0]));
     printf("after %d steps; their derivative 1 / (2 x):\n", (int)bt_item(carry[1]));
-    bt_print(bt_div(bt_round(bt_mul(bt_grad1(bt_sum(carry[0], BT_ALL, false), numbers), bt_num(1000))), bt_num(1000)));
+    bt_print(bt_div(bt_round(bt_mul(bt_grad1(bt_sum(carry[0]), numbers), 1000)), 1000));
 }
 
 // --- a branch by bt_cond -------------------------------------------------------------------------------------------------------------
@@ -82,9 +82,8 @@ static void keep(bt_array *const *args, bt_array **results, void *data) {
 }
 
 static void clip(bt_array *gradient) {
-    bt_array *length = bt_sqrt(bt_sum(bt_mul(gradient, gradient), BT_ALL, false)), *args[] = {gradient, length},
-             *clipped;
-    bt_cond(bt_gt(length, bt_num(1)), shorten, keep, NULL, args, 2, &clipped, 1);
+    bt_array *length = bt_sqrt(bt_sum(bt_mul(gradient, gradient))), *args[] = {gradient, length}, *clipped;
+    bt_cond(bt_gt(length, 1), shorten, keep, NULL, args, 2, &clipped, 1);
     bt_print(clipped);
 }
 

@@ -14,7 +14,7 @@ int main(void) {
         bt_array *x = bt_uniform(bt_key(0), BT_F32, 256, 256), *y = NULL, *z = NULL;
         BT_ON("/device:GPU:0") y = bt_matmul(x, x);
         BT_ON("/device:GPU:1") z = bt_matmul(bt_to(x, "/device:GPU:1"), bt_to(x, "/device:GPU:1"));
-        printf("equal: %s\n", bt_item(bt_all(bt_eq(y, bt_to(z, "/device:GPU:0")), BT_ALL, false)) ? "yes" : "no");
+        printf("equal: %s\n", bt_item(bt_all(bt_eq(y, bt_to(z, "/device:GPU:0")))) ? "yes" : "no");
     }
     char *text;
     if (bt_profile_stop(profile, "profile.json", &text) != BT_OK) return give_up();

@@ -12,7 +12,7 @@ int main(void) {
         for (int i = 0; i < 100; i++)
             BT_SCOPE {
                 bt_array *loss = bt_mse(bt_matmul(x, bt_value(w)), BT_ARRAY(float, (2, 1), 1, 0));
-                bt_set(w, bt_sub(bt_value(w), bt_mul(bt_num(0.5), bt_grad1(loss, w))));
+                bt_set(w, bt_sub(bt_value(w), bt_mul(0.5, bt_grad1(loss, w))));
             }
         bt_print(bt_round(bt_matmul(x, bt_value(w))));
 

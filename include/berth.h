@@ -12,6 +12,7 @@
  *     custom.h    operations of the program's, callbacks       matrices.h  products, triangles, diagonals
  *     windows.h   convolution and pooling                  attention.h scaled dot product attention
  *     losses.h    losses with options                      linalg.h    linear algebra, by LAPACK
+ *     check.h     errors of a program in one word
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -20,6 +21,7 @@
 
 #include <berth/array.h>
 #include <berth/attention.h>
+#include <berth/check.h>
 #include <berth/control.h>
 #include <berth/custom.h>
 #include <berth/device.h>

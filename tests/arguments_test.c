@@ -290,12 +290,12 @@ static void attentions(void **state) {
                 *BT_ATTENTION(.scale = scale, .lengths = lengths), *BT_ATTENTION(.scale = scale, .mask = mask),
                 *BT_ATTENTION(.lengths = lengths, .causal = true, .from_end = true, .mask = mask)};
             for (int i = 0; i < COUNT(options); i++) {
-                bt_array *out = TRY(bt_attention(q, k, k, &options[i])), *grads[2];
+                bt_array *out = TRY((bt_attention)(q, k, k, &options[i])), *grads[2];
                 (void)bt_grad(bt_sum(out, BT_ALL, false), (bt_array *[]){q, k}, 2, grads);
                 (void)TRY(grads[0]), (void)TRY(grads[1]);
             }
-            (void)TRY(bt_attention(q, q, k, NULL));
-            (void)TRY(bt_attention(k, q, q, NULL));
+            (void)TRY(bt_attention(q, q, k));
+            (void)TRY(bt_attention(k, q, q));
         }
     }
 }
@@ -312,16 +312,16 @@ static void windows_by_options(void **state) {
                 *BT_CONV(.stride = {a}, .pad_low = {b}),  *BT_CONV(.dilation = {a}, .pad_high = {b}),
                 *BT_CONV(.groups = a, .stride = {b}),     *BT_CONV(.stride = {b}, .output_pad = {a})};
             for (int i = 0; i < COUNT(conv); i++) {
-                (void)TRY(bt_conv(x, w, &conv[i]));
-                (void)TRY(bt_conv_transposed(x, w, &conv[i]));
+                (void)TRY((bt_conv)(x, w, &conv[i]));
+                (void)TRY((bt_conv_transposed)(x, w, &conv[i]));
             }
             bt_pool_options pool[] = {*BT_POOL(.window = {a}, .stride = {b}), *BT_POOL(.window = {a}, .pad_low = {b}),
                                       *BT_POOL(.window = {3}, .pad_low = {a}, .pad_high = {b}),
                                       *BT_POOL(.window = {2}, .dilation = {a}, .stride = {b}),
                                       *BT_POOL(.window = {a}, .dilation = {b}, .exclude_pads = true)};
             for (int i = 0; i < COUNT(pool); i++) {
-                (void)TRY(bt_max_pool(x, &pool[i]));
-                (void)TRY(bt_avg_pool(x, &pool[i]));
+                (void)TRY((bt_max_pool)(x, &pool[i]));
+                (void)TRY((bt_avg_pool)(x, &pool[i]));
             }
             (void)TRY(bt_adaptive_avg_pool(x, BT_SHAPE(a)));
         }

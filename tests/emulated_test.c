@@ -196,14 +196,14 @@ static bt_array *window(bt_array *x) { return image(bt_slice_axis(bt_slice_axis(
 static bt_array *gradient_of_window(bt_array *x) {
     bt_array *w = window(x), *made = NULL;
     x = bt_sub(bt_mod(x, bt_num(9)), bt_num(4)); /* sums of many have no more digits than float32 */
-    OK(bt_grad(bt_sum(bt_mul(bt_conv(image(x), w, PADS), image(x)), BT_ALL, false), &w, 1, &made));
+    OK(bt_grad(bt_sum(bt_mul((bt_conv)(image(x), w, PADS), image(x)), BT_ALL, false), &w, 1, &made));
     return made;
 }
-KERNEL(conv, ((void)i, bt_conv(image(x), window(x), PADS)))
-KERNEL(conv_data, ((void)i, bt_conv_transposed(image(x), window(x), PADS)))
+KERNEL(conv, ((void)i, (bt_conv)(image(x), window(x), PADS)))
+KERNEL(conv_data, ((void)i, (bt_conv_transposed)(image(x), window(x), PADS)))
 KERNEL(conv_weights, ((void)i, gradient_of_window(x)))
 /* All rows but the first, which are not always aligned. */
-KERNEL(conv_part, ((void)i, bt_conv(image(bt_slice_axis(x, 0, 1, INT64_MAX, 1)), window(x), PADS)))
+KERNEL(conv_part, ((void)i, (bt_conv)(image(bt_slice_axis(x, 0, 1, INT64_MAX, 1)), window(x), PADS)))
 /* Rows as channels: products of a kernel of one element. */
 static bt_array *channels(bt_array *x) {
     x = bt_sub(bt_mod(x, bt_num(9)), bt_num(4));
@@ -211,8 +211,8 @@ static bt_array *channels(bt_array *x) {
                       bt_shape_of(x).size[1]);
 }
 static bt_array *column(bt_array *x) { return bt_slice_axis(x, 1, 0, 2, 1); }
-KERNEL(conv_places, ((void)i, bt_conv(channels(x), bt_reshape(bt_transpose(column(x)), 2, -1, 1, 1), NULL)))
-KERNEL(conv_places_data, ((void)i, bt_conv_transposed(channels(x), bt_reshape(column(x), -1, 2, 1, 1), NULL)))
+KERNEL(conv_places, ((void)i, bt_conv(channels(x), bt_reshape(bt_transpose(column(x)), 2, -1, 1, 1))))
+KERNEL(conv_places_data, ((void)i, bt_conv_transposed(channels(x), bt_reshape(column(x), -1, 2, 1, 1))))
 KERNEL(uniform, ((void)x, (void)i, bt_uniform(bt_key(3), BT_F32, 5000)))
 KERNEL(concat, ((void)i, bt_concat(((bt_array *[]){x, bt_neg(x)}), 2, 1)))
 

@@ -32,8 +32,22 @@ static int arrays() {
 static bt_status first(const bt_elements *, int, const bt_elements *, const bt_custom_args *) { return BT_OK; }
 static bt_status like_first(const bt_elements *, int, bt_elements *, const bt_custom_args *) { return BT_OK; }
 
+static bt_status short_forms(bt_array *x, bt_array *w, bool flag, unsigned char byte, long double real, bt_device *device) {
+    BT_SCOPED;
+    x = bt_add(bt_mul(bt_sub(1, bt_div(x, 2.5f)), byte), bt_where(bt_gt(x, 0), real, flag));
+    x = bt_conv(bt_pow(x, 2), w, .stride = {2, 2}, .pad_low = {1, 1});
+    x = bt_max_pool(x, .window = {2, 2});
+    bt_print(bt_sum(bt_max(x, BT_AXES(0), true), .axes = BT_AXES(1, -1), .keep = true));
+    bt_print(bt_var(x, .ddof = 1));
+    bt_print(bt_huber(x, 1, 0.5, .reduction = BT_REDUCE_SUM));
+    BT_DEFAULT(device) BT_NAMED("round %d", 1) BT_TRY(bt_eval(bt_name(bt_to(x, device), "moved")));
+    BT_ON(nullptr) x = bt_attention(x, x, x, .causal = true);
+    return bt_peek_status(BT_CHECK(bt_cross_entropy(x, bt_argmax(x, -1), .label_smoothing = 0.1)));
+}
+
 static int functions() {
     BT_SCOPE {
+        if (short_forms(bt_ones(BT_F32, 1, 1, 4, 4), bt_ones(BT_F32, 1, 1, 3, 3), true, 1, 2, bt_default_device()) != BT_OK) return 1;
         bt_custom *op = bt_custom_new(BT_CUSTOM(.name = "first", .run = first, .shape = like_first, .impure = true));
         bt_array *input = bt_ones(BT_F32, 2);
         bt_print(bt_custom_call(op, &input, 1, nullptr, 0));

@@ -10,7 +10,7 @@ static void run(bt_array *move(bt_array *)) {
     bt_array *y = move(BT_ARRAY(float, (2), 40, 115));
 
     bt_array *predicted = bt_add(bt_matmul(W, x), b);
-    bt_array *loss = bt_sum(bt_square(bt_sub(predicted, y)), BT_ALL, false);
+    bt_array *loss = bt_sum(bt_square(bt_sub(predicted, y)));
     bt_array *grads[2];
     bt_grad(loss, (bt_array *[]){W, b}, 2, grads);
     printf("%s: loss %g\n", bt_device_name(bt_device_of(loss)), bt_item(loss));

@@ -27,6 +27,6 @@ int main(void) {
     show(chain_there, x);
 
     bt_array *here = bt_apply(chain, bt_cpu(x)), *there = bt_cpu(bt_apply(chain_there, x));
-    bt_array *close = bt_lt(bt_abs(bt_sub(here, there)), bt_num(1e-6));
-    printf("the same on the CPU: %s\n", bt_item(bt_all(close, BT_ALL, false)) == 1 ? "yes" : "no");
+    bt_array *close = bt_lt(bt_abs(bt_sub(here, there)), 1e-6);
+    printf("the same on the CPU: %s\n", bt_item(bt_all(close)) == 1 ? "yes" : "no");
 }

@@ -6,7 +6,7 @@
 
 static bt_array *f(int64_t n) {
     bt_array *x = bt_linspace(0, 100, n, BT_F32);
-    return bt_sub(bt_pow(x, bt_num(0.5)), bt_log(bt_abs(x)));
+    return bt_sub(bt_pow(x, 0.5), bt_log(bt_abs(x)));
 }
 
 static void run(void *n) {
@@ -18,5 +18,5 @@ int main(int argc, char **argv) {
     int64_t n = argc > 1 ? atoll(argv[1]) : 100000;
     BT_TEXT time = bt_timeit(run, &n, 3, 0, NULL);
     printf("%s\n", time);
-    printf("least value %.4f\n", bt_item(bt_min(f(101), BT_ALL, false))); // 2 - log(4), at x = 4
+    printf("least value %.4f\n", bt_item(bt_min(f(101)))); // 2 - log(4), at x = 4
 }

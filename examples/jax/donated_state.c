@@ -7,7 +7,7 @@ enum { COUNT = 1 << 20 }; // 4 MiB
 // The position moves with the speed, which a spring slows down.
 static bt_function *step_of_spring(bool donates) {
     bt_array *position = bt_input(BT_F32, COUNT), *speed = bt_input(BT_F32, COUNT);
-    bt_array *faster = bt_sub(speed, bt_mul(position, bt_num(0.25)));
+    bt_array *faster = bt_sub(speed, bt_mul(position, 0.25));
     bt_function *step = bt_function_new((bt_array *[]){position, speed}, 2,
                                         (bt_array *[]){bt_add(position, faster), faster}, 2, NULL, 0);
     for (int i = 0; i < 2 && donates; i++)

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
     if (bt_block(x) != BT_OK) fprintf(stderr, "%s\n", bt_error_text());
 
     double start = now();
-    bt_array *y = bt_sum(bt_matmul(x, x), BT_ALL, false);
+    bt_array *y = bt_sum(bt_matmul(x, x));
     double recorded = now();
     double value = bt_item(y);
     double read = now();

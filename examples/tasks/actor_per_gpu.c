@@ -19,7 +19,7 @@ static bt_status part_new(bt_task *task) {
 }
 BT_REMOTE(part_new, .num_gpus = 1);
 
-static bt_status part_sum(bt_task *task) { return bt_return(task, bt_item(bt_sum(bt_state(task), BT_ALL, false))); }
+static bt_status part_sum(bt_task *task) { return bt_return(task, bt_item(bt_sum(bt_state(task)))); }
 static bt_status part_gpu(bt_task *task) {
     int id = -1;
     bt_get_gpu_ids(&id, 1);

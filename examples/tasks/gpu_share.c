@@ -11,7 +11,7 @@ static bt_status sum(bt_task *task) {
     bt_array *x;
     BT_ON("gpu:0") x = bt_arange(0, (double)count, 1, BT_F64);
     if ((status = bt_block(x)) != BT_OK) return bt_task_fail(task, status, "%lld numbers do not fit", (long long)count);
-    result = bt_item(bt_sum(x, BT_ALL, false));
+    result = bt_item(bt_sum(x));
     return bt_return(task, result);
 }
 BT_REMOTE(sum, .num_gpus = 0.5);

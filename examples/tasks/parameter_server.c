@@ -23,7 +23,7 @@ static bt_status server_apply(bt_task *task) {
         if (status != BT_OK) return status;
         sum = sum ? bt_add(sum, gradient) : gradient;
     }
-    bt_array *after = sum ? bt_sub(weights, bt_mul(bt_num(0.5 / count), sum)) : weights;
+    bt_array *after = sum ? bt_sub(weights, bt_mul(0.5 / count, sum)) : weights;
     bt_set_state(task, bt_retain(after), server_release); // releases the old ones
     return bt_return(task, after);
 }
@@ -36,9 +36,9 @@ static bt_status gradient(bt_task *task) {
     bt_status status = bt_arguments(task, &worker, &weights);
     if (status != BT_OK) return status;
     bt_array *x = bt_uniform(bt_key((uint64_t)worker), BT_F32, ROWS, 1), *ones = bt_ones(BT_F32, ROWS, 1);
-    bt_array *rows = bt_concat((bt_array *[]){x, ones}, 2, 1), *y = bt_add(bt_mul(bt_num(2), x), ones);
+    bt_array *rows = bt_concat((bt_array *[]){x, ones}, 2, 1), *y = bt_add(bt_mul(2, x), ones);
     bt_array *error = bt_sub(bt_matmul(rows, weights), y);
-    return bt_return(task, bt_mul(bt_num(2.0 / ROWS), bt_matmul(bt_transpose(rows), error)));
+    return bt_return(task, bt_mul(2.0 / ROWS, bt_matmul(bt_transpose(rows), error)));
 }
 BT_REMOTE(gradient);
 
@@ -53,7 +53,7 @@ int main(void) {
         }
         bt_array *found;
         if (bt_get(weights, &found) != BT_OK) return puts(bt_error_text()), 1;
-        bt_print(bt_div(bt_round(bt_mul(found, bt_num(10))), bt_num(10)));
+        bt_print(bt_div(bt_round(bt_mul(found, 10)), 10));
     }
     return bt_runtime_shutdown();
 }

@@ -46,7 +46,7 @@ static bt_status trainer_round(bt_task *task) {
     for (int step = 0; step < 5 && status == BT_OK; step++)
         BT_SCOPE {
             bt_array *loss = bt_mse(bt_matmul(t->x, bt_value(t->weights)), t->y);
-            status = bt_set(t->weights, bt_sub(bt_value(t->weights), bt_mul(bt_num(0.3), bt_grad1(loss, t->weights))));
+            status = bt_set(t->weights, bt_sub(bt_value(t->weights), bt_mul(0.3, bt_grad1(loss, t->weights))));
         }
     return status == BT_OK ? bt_return(task, bt_cpu(bt_value(t->weights))) : status;
 }
@@ -61,7 +61,7 @@ static bt_status average(bt_task *task) {
         if (status != BT_OK) return status;
         sum = sum ? bt_add(sum, weights) : weights;
     }
-    return bt_return(task, bt_div(sum, bt_num(count)));
+    return bt_return(task, bt_div(sum, count));
 }
 BT_REMOTE(average, .num_gpus = 0); // on the CPU: the GPUs are the trainers'
 
@@ -77,7 +77,7 @@ int main(void) {
         }
         bt_array *found;
         if (bt_get(weights, &found) != BT_OK) return puts(bt_error_text()), 1;
-        bt_print(bt_div(bt_round(bt_mul(found, bt_num(100))), bt_num(100)));
+        bt_print(bt_div(bt_round(bt_mul(found, 100)), 100));
     }
     return bt_runtime_shutdown();
 }

@@ -6,7 +6,7 @@
 static bt_status sum(bt_task *task) {
     bt_array *matrix;
     bt_status status = bt_arguments(task, &matrix);
-    return status == BT_OK ? bt_return(task, bt_item(bt_sum(matrix, BT_ALL, false))) : status;
+    return status == BT_OK ? bt_return(task, bt_item(bt_sum(matrix))) : status;
 }
 BT_REMOTE(sum);
 
@@ -14,7 +14,7 @@ static bt_status scale(bt_task *task) {
     bt_array *matrix;
     double factor;
     bt_status status = bt_arguments(task, &matrix, &factor);
-    return status == BT_OK ? bt_return(task, bt_mul(matrix, bt_num(factor))) : status;
+    return status == BT_OK ? bt_return(task, bt_mul(matrix, factor)) : status;
 }
 BT_REMOTE(scale);
 

@@ -11,5 +11,5 @@ int main(void) {
     bt_array *y = bt_tile(x, BT_SHAPE(5)); // 40 MiB more
     if (bt_block(y) != BT_OK) fprintf(stderr, "%s: %s\n", bt_status_name(bt_error_status()), bt_error_text());
 
-    printf("the last element of x is %.0f\n", bt_item(bt_max(x, BT_ALL, false)));
+    printf("the last element of x is %.0f\n", bt_item(bt_max(x)));
 }

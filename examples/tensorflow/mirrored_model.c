@@ -14,7 +14,7 @@ int main(void) {
     bt_optimizer *descent = bt_sgd(0.2);
 
     bt_array *x = bt_reshape(bt_linspace(-1, 1, 7, BT_F32), 7, 1); // 4 rows for one GPU, 3 for the other
-    bt_array *y = bt_add(bt_mul(bt_num(3), x), bt_num(2));
+    bt_array *y = bt_add(bt_mul(3, x), 2);
     printf("replicas: %d\n", bt_strategy_count(gpus));
     for (int step = 0; step <= 100; step++)
         BT_SCOPE {

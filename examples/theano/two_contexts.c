@@ -36,7 +36,7 @@ int main(int argc, char **argv) {
     bt_array *out[2];
     bt_call(two, NULL, 0, out, 2);
     for (int i = 0; i < 2; i++) printf("product %d on %s\n", i, bt_device_name(bt_device_of(out[i])));
-    printf("equal: %s\n", bt_item(bt_all(bt_eq(out[0], out[1]), BT_ALL, false)) == 1 ? "yes" : "no");
+    printf("equal: %s\n", bt_item(bt_all(bt_eq(out[0], out[1]))) == 1 ? "yes" : "no");
 
     run(one); // both are warm now
     double alone = bt_time(run, one), together = bt_time(run, two);

@@ -28,6 +28,7 @@
 
 #ifdef __cplusplus
 #include <initializer_list>
+#include <type_traits>
 extern "C" {
 #endif
 
@@ -85,6 +86,8 @@ BT_API void bti_scope_end(bti_scope_guard *guard);
     default:                                \
         for (type guard __attribute__((cleanup(end), unused)) = begin;; __extension__({BTI_BREAK}))
 #define BTI_BLOCK(kind, begin) BTI_BLOCK_(bti_##kind##_guard, BTI_CAT(bti_guard_, __COUNTER__), bti_##kind##_end, begin)
+#define BTI_GUARD_(type, guard, end, begin) type guard __attribute__((cleanup(end), unused)) = begin
+#define BTI_GUARD(kind, begin) BTI_GUARD_(bti_##kind##_guard, BTI_CAT(bti_guard_, __COUNTER__), bti_##kind##_end, begin)
 
 /* `BT_SCOPE { ... }`: arrays made inside are released when the block ends, however it is left (`return`, `break`,
  * `goto`). Pending work keeps the arrays that it needs, so leaving a scope never waits. `break` and `continue` inside
@@ -93,6 +96,14 @@ BT_API void bti_scope_end(bti_scope_guard *guard);
 #define BT_SCOPE BTI_BLOCK(scope, bti_scope_begin(NULL, 0))
 #else
 #define BT_SCOPE BTI_BLOCK(scope, bti_scope_begin(__FILE__, __LINE__))
+#endif
+
+/* `BT_SCOPED;` as a declaration: the same to the end of the C block that it stands in, so that `break`, `continue` and
+ * `return` mean what they mean without it. */
+#ifdef BERTH_BUILDING
+#define BT_SCOPED BTI_GUARD(scope, bti_scope_begin(NULL, 0))
+#else
+#define BT_SCOPED BTI_GUARD(scope, bti_scope_begin(__FILE__, __LINE__))
 #endif
 
 /* Moves an array from the innermost scope to the enclosing one, and returns it. */
@@ -126,10 +137,23 @@ BT_API bti_on_guard bti_on_begin(const char *device, const char *file, int line)
 BT_API void bti_on_end(bti_on_guard *guard);
 
 /* `BT_ON("/device:GPU:2") { a = ...; c = bt_matmul(a, b); }`: what this thread records inside runs on that device and
- * is committed to it. Blocks nest. Leaving the block in any way (`return` too) restores the device before it; `break`
+ * is committed to it. The device is a name or a bt_device *. Blocks nest. Leaving the block in any way (`return` too) restores the device before it; `break`
  * and `continue` leave the block only. An unknown device poisons what is recorded inside, unless the flag
  * `soft_placement` chooses another device. */
-#define BT_ON(device) BTI_BLOCK(on, bti_on_begin(device, BTI_SITE))
+#define BT_ON(device) BTI_BLOCK(on, bti_on_begin(BTI_DEVICE(device), BTI_SITE))
+
+typedef struct bti_default_guard {
+    int before;
+    bti_on_guard refused; /* if there is no such device */
+    bool is_refused;
+} bti_default_guard;
+BT_API bti_default_guard bti_default_begin(const char *device, const char *file, int line);
+BT_API void bti_default_end(bti_default_guard *guard);
+
+/* `BT_DEFAULT("gpu:1") { ... }`: the default device of this thread inside, as JAX's default_device: what nothing else
+ * places goes there, and is not committed to it. BT_ON is stronger, inside or outside. An unknown device is treated as by
+ * BT_ON. */
+#define BT_DEFAULT(device) BTI_BLOCK(default, bti_default_begin(BTI_DEVICE(device), BTI_SITE))
 
 typedef enum bt_transfers {
     BT_TRANSFERS_COPY, /* copies are inserted, counted, and shown by bt_explain */
@@ -152,11 +176,26 @@ BT_API void bti_transfers_end(bti_transfers_guard *guard);
  * `transfers` applies. */
 #define BT_TRANSFERS(policy) BTI_BLOCK(transfers, bti_transfers_begin(policy))
 
-/* x on that device, committed to it: a copy, recorded like any operation. If x is there already, nothing is copied: a
+typedef struct bti_named_guard {
+    const char *before;
+} bti_named_guard;
+BT_API bti_named_guard bti_named_begin(const char *format, ...) BT_PRINTF(1, 2);
+BT_API void bti_named_end(bti_named_guard *guard);
+
+/* `BT_NAMED("block %d", i) { ... }`: a label on what this thread records inside, and on its gradients: explain, profiles, traces, memory reports and
+ * the placement log show it. Blocks nest: "encoder/block 2". A function's operations have the labels that they were recorded with. Labels, of up to 199
+ * bytes, stay to the end of the process; after 65,536 different ones new ones are "...". */
+#define BT_NAMED(...) BTI_BLOCK(named, bti_named_begin(__VA_ARGS__))
+/* Labels the operation that x is the result of, inside of the label of the block, and returns x: `y = bt_name(bt_matmul(x, w), "logits")`. No other
+ * thread may use x during the call. A name that is NULL or "" poisons the result. */
+BT_API bt_array *bt_name(bt_array *x, const char *name);
+#define bt_name(...) BTI_AT(bt_array *, bt_name(__VA_ARGS__))
+
+/* x on that device, a name or a bt_device *, committed to it: a copy, recorded like any operation. If x is there already, nothing is copied: a
  * committed x is returned itself; for an uncommitted x the result is another array, committed, with the same elements,
  * and x stays uncommitted. Works on symbolic inputs (bt_input) too. */
 BT_API bt_array *bt_to(bt_array *x, const char *device);
-#define bt_to(...) BTI_AT(bt_array *, bt_to(__VA_ARGS__))
+#define bt_to(x, device) BTI_AT(bt_array *, bt_to(x, BTI_DEVICE(device)))
 /* bt_gpu moves x to the lowest GPU and returns x itself when there is no GPU; bt_cpu moves x to the CPU. Otherwise as
  * bt_to. */
 BT_API bt_array *bt_gpu(bt_array *x);
@@ -271,6 +310,49 @@ BT_API bt_array *bt_i32(int32_t value);
 #define bt_i32(...) BTI_AT(bt_array *, bt_i32(__VA_ARGS__))
 BT_API bt_array *bt_i64(int64_t value);
 #define bt_i64(...) BTI_AT(bt_array *, bt_i64(__VA_ARGS__))
+
+/* Numbers where operands of operations are expected: `bt_mul(x, 0.5)`, `bt_add(n, 1)`, `bt_lt(0, x)`. A real number is
+ * bt_num(x). An integer is weaker still: it takes the dtype of the arrays that it is combined with, of integers too, and is
+ * int64 with bool or alone; one that does not fit the dtype (300 with uint8) is INVALID_ARGUMENT. In C a bool is an array
+ * of bool; `true` is the integer 1 there. The names of the functions themselves, `(bt_mul)(x, y)`, take arrays alone. */
+BT_API bt_array *bti_num_of_integer(int64_t value);
+BT_API bt_array *bti_num_of_unsigned(uint64_t value);
+BT_API bt_array *bti_num_of_real(double value);
+BT_API bt_array *bti_num_of_bool(bool value);
+#ifdef BERTH_BUILDING
+#define BTI_OPERAND(x) x
+#elif defined __cplusplus
+}
+static inline bt_array *bti_operand(bt_array *x) { return x; }
+static inline bt_array *bti_operand(bool x) { return bti_num_of_bool(x); }
+template <class T, typename std::enable_if<std::is_floating_point<T>::value, int>::type = 0>
+static inline bt_array *bti_operand(T x) {
+    return bti_num_of_real(static_cast<double>(x));
+}
+template <class T, typename std::enable_if<std::is_integral<T>::value || std::is_enum<T>::value, int>::type = 0>
+static inline bt_array *bti_operand(T x) {
+    if (x > T()) return bti_num_of_unsigned(static_cast<uint64_t>(x));
+    return bti_num_of_integer(static_cast<int64_t>(x));
+}
+extern "C" {
+#define BTI_OPERAND(x) bti_operand(x)
+#else
+static inline bt_array *bti_operand_itself(bt_array *x) { return x; }
+static inline bt_array *bti_num_of_long_double(long double x) { return bti_num_of_real((double)x); }
+/* x is written once, so that nested calls do not grow. */
+#define BTI_OPERAND_(x, once)                                                                                    \
+    __extension__({                                                                                              \
+        __auto_type once = (x);                                                                                  \
+        _Generic(once, bt_array * : bti_operand_itself, void * : bti_operand_itself, bool : bti_num_of_bool,   \
+                 float : bti_num_of_real, double : bti_num_of_real, long double : bti_num_of_long_double,             \
+                 char : bti_num_of_integer, signed char : bti_num_of_integer, short : bti_num_of_integer,      \
+                 int : bti_num_of_integer, long : bti_num_of_integer, long long : bti_num_of_integer,          \
+                 unsigned char : bti_num_of_unsigned, unsigned short : bti_num_of_unsigned,                    \
+                 unsigned : bti_num_of_unsigned, unsigned long : bti_num_of_unsigned,                          \
+                 unsigned long long : bti_num_of_unsigned)(once); \
+    })
+#define BTI_OPERAND(x) BTI_OPERAND_(x, BTI_CAT(bti_operand_, __COUNTER__))
+#endif
 
 /* --- properties ---------------------------------------------------------------------------------------------------- */
 

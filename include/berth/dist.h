@@ -84,6 +84,13 @@ BT_API bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimi
                                void *data, bt_array *x, bt_array *y);
 #define bt_train_step(...) BTI_AT(bt_array *, bt_train_step(__VA_ARGS__))
 
+/* The model's loss, and its gradients by all parameters in the order of bt_parameters, frozen ones too, written to grads[] (arrays of the innermost
+ * scope): Flux's withgradient(model). Nothing is updated: `bt_optimizer_step(optimizer, parameters, grads, count)` does that. Errors: the grads carry the
+ * cause, the loss too if it is its own; without a model, a loss or grads only the result is poisoned. */
+BT_API bt_array *bt_with_gradient(bt_layer *model, bt_model_loss *loss, void *data, bt_array *x, bt_array *y,
+                                  bt_array **grads);
+#define bt_with_gradient(...) BTI_AT(bt_array *, bt_with_gradient(__VA_ARGS__))
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,7 +28,7 @@ typedef struct bt_function bt_function;
  * scope; bt_shared_retain and bt_shared_release are for variables that live longer. Blocks: the value is computed now.
  * Poisoned if `value` is poisoned or cannot be computed, or if there is no such device. */
 BT_API bt_shared *bt_shared_new(bt_array *value, const char *device);
-#define bt_shared_new(...) BTI_AT(bt_shared *, bt_shared_new(__VA_ARGS__))
+#define bt_shared_new(value, device) BTI_AT(bt_shared *, bt_shared_new(value, BTI_DEVICE(device)))
 /* A variable on the same devices as another, with as many replicas: the state of an optimiser for a parameter. */
 BT_API bt_shared *bt_shared_new_beside(const bt_shared *beside, bt_array *value);
 #define bt_shared_new_beside(...) BTI_AT(bt_shared *, bt_shared_new_beside(__VA_ARGS__))
@@ -39,6 +39,10 @@ BT_API void bt_shared_release(bt_shared *shared); /* NULL is accepted */
 /* BT_OK when it can be used; else its error, with the cause in the error record. */
 BT_API bt_status bt_shared_status(const bt_shared *shared);
 #define bt_shared_status(...) BTI_AT_STATUS(bt_shared_status(__VA_ARGS__))
+/* Optimisers pass a frozen variable over (bt_freeze, nn.h). bt_shared_is_frozen: false for a poisoned or released one. */
+BT_API bt_status bt_shared_freeze(bt_shared *shared, bool frozen);
+#define bt_shared_freeze(...) BTI_AT_STATUS(bt_shared_freeze(__VA_ARGS__))
+BT_API bool bt_shared_is_frozen(const bt_shared *shared);
 /* The name that messages and files use; copied. */
 BT_API void bt_shared_set_name(bt_shared *shared, const char *name);
 BT_API const char *bt_shared_name(const bt_shared *shared);

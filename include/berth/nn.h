@@ -81,6 +81,15 @@ BT_API int bt_parameters(const bt_layer *layer, bt_shared **parameters, int capa
 /* The number of elements of all parameters. */
 BT_API int64_t bt_parameter_count(const bt_layer *layer);
 
+/* Freezes the parameters of the layer and of its children, or thaws them (Flux's freeze! and thaw!): a training step and bt_optimizer_step pass frozen
+ * ones over, the optimiser's states of them too, and bt_train_step computes no gradients for them. A function keeps what held when its body was
+ * recorded. bt_set changes a frozen variable as any other; copies of a tree are frozen as it is. bt_shared_freeze does it to one variable.
+ * Errors: those of the layer or variable. */
+BT_API bt_status bt_freeze(bt_layer *layer);
+#define bt_freeze(...) BTI_AT_STATUS(bt_freeze(__VA_ARGS__))
+BT_API bt_status bt_thaw(bt_layer *layer);
+#define bt_thaw(...) BTI_AT_STATUS(bt_thaw(__VA_ARGS__))
+
 /* A copy of the tree in which the value of every parameter is replaced by fn(value). Functions and structure are shared
  * with `layer`; a layer that occurs several times is copied once (Flux's fmap). */
 typedef bt_array *bt_map_fn(bt_array *value, void *data);
@@ -89,7 +98,7 @@ BT_API bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer);
 /* A copy of the tree on another device: every parameter is moved there. Without a GPU, bt_layer_gpu gives a copy on the
  * same device and is no error. */
 BT_API bt_layer *bt_layer_to(const bt_layer *layer, const char *device);
-#define bt_layer_to(...) BTI_AT(bt_layer *, bt_layer_to(__VA_ARGS__))
+#define bt_layer_to(layer, device) BTI_AT(bt_layer *, bt_layer_to(layer, BTI_DEVICE(device)))
 BT_API bt_layer *bt_layer_gpu(const bt_layer *layer);
 #define bt_layer_gpu(...) BTI_AT(bt_layer *, bt_layer_gpu(__VA_ARGS__))
 BT_API bt_layer *bt_layer_cpu(const bt_layer *layer);
@@ -103,7 +112,7 @@ BT_API char *bt_summary(const bt_layer *layer);
 
 /* arrays[i] = bt_to(arrays[i], device) for each i. Without a GPU bt_gpu_all does nothing. */
 BT_API void bt_to_all(bt_array **arrays, int count, const char *device);
-#define bt_to_all(...) BTI_AT_VOID(bt_to_all(__VA_ARGS__))
+#define bt_to_all(arrays, count, device) BTI_AT_VOID(bt_to_all(arrays, count, BTI_DEVICE(device)))
 BT_API void bt_gpu_all(bt_array **arrays, int count);
 #define bt_gpu_all(...) BTI_AT_VOID(bt_gpu_all(__VA_ARGS__))
 BT_API void bt_cpu_all(bt_array **arrays, int count);

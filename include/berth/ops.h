@@ -25,23 +25,23 @@
 extern "C" {
 #endif
 
-/* Axes by value: BT_AXES(0, -1); BT_ALL means all axes. */
+/* Axes by value: BT_AXES(0, -1); BT_AXES() are none. BT_ALL, and a structure that is all 0, mean all axes. */
 typedef struct bt_axes {
-    int count; /* -1: all */
+    int count; /* 0: all; BTI_NO_AXES: none */
     int64_t axis[BT_MAX_RANK];
 } bt_axes;
-static inline bt_axes bti_axes_of(const int64_t *axis, size_t count) {
-    bt_axes axes = {(int)count, {0}};
-    for (size_t i = 0; i < count && i < BT_MAX_RANK; i++) axes.axis[i] = axis[i];
+#define BTI_NO_AXES (-1)
+static inline bt_axes bti_axes_from_shape(bt_shape shape) {
+    bt_axes axes = {shape.rank ? shape.rank : BTI_NO_AXES, {0}};
+    for (int i = 0; i < shape.rank && i < BT_MAX_RANK; i++) axes.axis[i] = shape.size[i];
     return axes;
 }
 static inline bt_axes bti_axes_all(void) {
-    bt_axes axes = {-1, {0}};
+    bt_axes axes = {0, {0}};
     return axes;
 }
 #define BT_AXES(...) bti_axes_from_shape(BT_SHAPE(__VA_ARGS__))
 #define BT_ALL bti_axes_all()
-static inline bt_axes bti_axes_from_shape(bt_shape shape) { return bti_axes_of(shape.size, (size_t)shape.rank); }
 
 /* --- elementwise, one input ------------------------------------------------------------------------------------------ */
 
@@ -167,75 +167,75 @@ BT_API bt_array *bt_identity(bt_array *x);
 
 /* x + y. Integers wrap. */
 BT_API bt_array *bt_add(bt_array *x, bt_array *y);
-#define bt_add(...) BTI_AT(bt_array *, bt_add(__VA_ARGS__))
+#define bt_add(x, y) BTI_AT(bt_array *, bt_add(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_sub(bt_array *x, bt_array *y);
-#define bt_sub(...) BTI_AT(bt_array *, bt_sub(__VA_ARGS__))
+#define bt_sub(x, y) BTI_AT(bt_array *, bt_sub(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_mul(bt_array *x, bt_array *y);
-#define bt_mul(...) BTI_AT(bt_array *, bt_mul(__VA_ARGS__))
+#define bt_mul(x, y) BTI_AT(bt_array *, bt_mul(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* Floats. */
 BT_API bt_array *bt_div(bt_array *x, bt_array *y);
-#define bt_div(...) BTI_AT(bt_array *, bt_div(__VA_ARGS__))
+#define bt_div(x, y) BTI_AT(bt_array *, bt_div(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* Python's //: the floor of the exact quotient, rounded to the dtype. Floats divided by 0 give x / 0; an infinite x
  * gives NaN. Integers divided by 0 give 0; the smallest integer divided by -1 gives itself (it wraps). */
 BT_API bt_array *bt_floor_div(bt_array *x, bt_array *y);
-#define bt_floor_div(...) BTI_AT(bt_array *, bt_floor_div(__VA_ARGS__))
+#define bt_floor_div(x, y) BTI_AT(bt_array *, bt_floor_div(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* Python's %: the result has the sign of y; exact except for one rounding. Floats modulo 0 give NaN, integers 0. */
 BT_API bt_array *bt_mod(bt_array *x, bt_array *y);
-#define bt_mod(...) BTI_AT(bt_array *, bt_mod(__VA_ARGS__))
+#define bt_mod(x, y) BTI_AT(bt_array *, bt_mod(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* x ** y. */
 BT_API bt_array *bt_pow(bt_array *x, bt_array *y);
-#define bt_pow(...) BTI_AT(bt_array *, bt_pow(__VA_ARGS__))
+#define bt_pow(x, y) BTI_AT(bt_array *, bt_pow(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* atan2(x, y): the angle in radians of the point with abscissa y and ordinate x. Floats. */
 BT_API bt_array *bt_atan2(bt_array *x, bt_array *y);
-#define bt_atan2(...) BTI_AT(bt_array *, bt_atan2(__VA_ARGS__))
+#define bt_atan2(x, y) BTI_AT(bt_array *, bt_atan2(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* NaN if either is NaN. Where x == y each gets half of the gradient. */
 BT_API bt_array *bt_maximum(bt_array *x, bt_array *y);
-#define bt_maximum(...) BTI_AT(bt_array *, bt_maximum(__VA_ARGS__))
+#define bt_maximum(x, y) BTI_AT(bt_array *, bt_maximum(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_minimum(bt_array *x, bt_array *y);
-#define bt_minimum(...) BTI_AT(bt_array *, bt_minimum(__VA_ARGS__))
+#define bt_minimum(x, y) BTI_AT(bt_array *, bt_minimum(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* bt_bit_and to bt_shift_right: integers and bool. */
 BT_API bt_array *bt_bit_and(bt_array *x, bt_array *y);
-#define bt_bit_and(...) BTI_AT(bt_array *, bt_bit_and(__VA_ARGS__))
+#define bt_bit_and(x, y) BTI_AT(bt_array *, bt_bit_and(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_bit_or(bt_array *x, bt_array *y);
-#define bt_bit_or(...) BTI_AT(bt_array *, bt_bit_or(__VA_ARGS__))
+#define bt_bit_or(x, y) BTI_AT(bt_array *, bt_bit_or(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_bit_xor(bt_array *x, bt_array *y);
-#define bt_bit_xor(...) BTI_AT(bt_array *, bt_bit_xor(__VA_ARGS__))
+#define bt_bit_xor(x, y) BTI_AT(bt_array *, bt_bit_xor(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* The bits of x shifted to the left by y places. x and y are promoted to one dtype first, as in bt_add, and y counts
  * bits of that dtype. A negative y, or one of the dtype's width or more, gives 0. For bool: x and not y. */
 BT_API bt_array *bt_shift_left(bt_array *x, bt_array *y);
-#define bt_shift_left(...) BTI_AT(bt_array *, bt_shift_left(__VA_ARGS__))
+#define bt_shift_left(x, y) BTI_AT(bt_array *, bt_shift_left(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* Shifts to the right. Signed dtypes keep the sign: shifting out all bits of a negative x gives -1. */
 BT_API bt_array *bt_shift_right(bt_array *x, bt_array *y);
-#define bt_shift_right(...) BTI_AT(bt_array *, bt_shift_right(__VA_ARGS__))
+#define bt_shift_right(x, y) BTI_AT(bt_array *, bt_shift_right(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* bt_eq to bt_logical_xor: bool. */
 BT_API bt_array *bt_eq(bt_array *x, bt_array *y);
-#define bt_eq(...) BTI_AT(bt_array *, bt_eq(__VA_ARGS__))
+#define bt_eq(x, y) BTI_AT(bt_array *, bt_eq(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_ne(bt_array *x, bt_array *y);
-#define bt_ne(...) BTI_AT(bt_array *, bt_ne(__VA_ARGS__))
+#define bt_ne(x, y) BTI_AT(bt_array *, bt_ne(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_lt(bt_array *x, bt_array *y);
-#define bt_lt(...) BTI_AT(bt_array *, bt_lt(__VA_ARGS__))
+#define bt_lt(x, y) BTI_AT(bt_array *, bt_lt(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_le(bt_array *x, bt_array *y);
-#define bt_le(...) BTI_AT(bt_array *, bt_le(__VA_ARGS__))
+#define bt_le(x, y) BTI_AT(bt_array *, bt_le(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_gt(bt_array *x, bt_array *y);
-#define bt_gt(...) BTI_AT(bt_array *, bt_gt(__VA_ARGS__))
+#define bt_gt(x, y) BTI_AT(bt_array *, bt_gt(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_ge(bt_array *x, bt_array *y);
-#define bt_ge(...) BTI_AT(bt_array *, bt_ge(__VA_ARGS__))
+#define bt_ge(x, y) BTI_AT(bt_array *, bt_ge(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* bt_logical_and, bt_logical_or, bt_logical_xor: of x != 0 and y != 0. */
 BT_API bt_array *bt_logical_and(bt_array *x, bt_array *y);
-#define bt_logical_and(...) BTI_AT(bt_array *, bt_logical_and(__VA_ARGS__))
+#define bt_logical_and(x, y) BTI_AT(bt_array *, bt_logical_and(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_logical_or(bt_array *x, bt_array *y);
-#define bt_logical_or(...) BTI_AT(bt_array *, bt_logical_or(__VA_ARGS__))
+#define bt_logical_or(x, y) BTI_AT(bt_array *, bt_logical_or(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_logical_xor(bt_array *x, bt_array *y);
-#define bt_logical_xor(...) BTI_AT(bt_array *, bt_logical_xor(__VA_ARGS__))
+#define bt_logical_xor(x, y) BTI_AT(bt_array *, bt_logical_xor(BTI_OPERAND(x), BTI_OPERAND(y)))
 
 /* --- elementwise, the rest ------------------------------------------------------------------------------------------- */
 
 /* x where `condition` (bool, or a number that is not 0) holds, else y. */
 BT_API bt_array *bt_where(bt_array *condition, bt_array *x, bt_array *y);
-#define bt_where(...) BTI_AT(bt_array *, bt_where(__VA_ARGS__))
+#define bt_where(condition, x, y) BTI_AT(bt_array *, bt_where(condition, BTI_OPERAND(x), BTI_OPERAND(y)))
 /* log(exp(x) + exp(y)), without overflow. Floats. */
 BT_API bt_array *bt_logaddexp(bt_array *x, bt_array *y);
-#define bt_logaddexp(...) BTI_AT(bt_array *, bt_logaddexp(__VA_ARGS__))
+#define bt_logaddexp(x, y) BTI_AT(bt_array *, bt_logaddexp(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* x with these numbers in the place of NaN, inf and -inf; integers are unchanged. */
 BT_API bt_array *bt_nan_to_num(bt_array *x, double nan, double posinf, double neginf);
 #define bt_nan_to_num(...) BTI_AT(bt_array *, bt_nan_to_num(__VA_ARGS__))
@@ -255,50 +255,81 @@ BT_API bt_array *bt_add_n(bt_array *const *arrays, int count);
 BT_API bt_array *bt_stop_gradient(bt_array *x);
 #define bt_stop_gradient(...) BTI_AT(bt_array *, bt_stop_gradient(__VA_ARGS__))
 
-/* --- reductions over `axes`; with keepdims the axes are kept with size 1 --------------------------------------------- */
+/* --- reductions --------------------------------------------------------------------------------------------------------
+ * What they go over is said by name, or by place: `bt_sum(x)` of all elements, `bt_sum(x, .axes = BT_AXES(1), .keep = true)`,
+ * `bt_sum(x, BT_AXES(1), true)`. With `keep` the axes stay, with size 1. The functions themselves take both, as declared. */
 
 /* Integers and bool are summed in 64 bits and give a 64-bit integer, as in NumPy. */
-BT_API bt_array *bt_sum(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_sum(...) BTI_AT(bt_array *, bt_sum(__VA_ARGS__))
+BT_API bt_array *bt_sum(bt_array *x, bt_axes axes, bool keep);
 /* The product; dtypes as in bt_sum. */
-BT_API bt_array *bt_prod(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_prod(...) BTI_AT(bt_array *, bt_prod(__VA_ARGS__))
+BT_API bt_array *bt_prod(bt_array *x, bt_axes axes, bool keep);
 /* Floats. */
-BT_API bt_array *bt_mean(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_mean(...) BTI_AT(bt_array *, bt_mean(__VA_ARGS__))
+BT_API bt_array *bt_mean(bt_array *x, bt_axes axes, bool keep);
 /* NaN if any element is NaN. Equal extrema share the gradient. INVALID_ARGUMENT if there are no elements. */
-BT_API bt_array *bt_max(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_max(...) BTI_AT(bt_array *, bt_max(__VA_ARGS__))
-BT_API bt_array *bt_min(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_min(...) BTI_AT(bt_array *, bt_min(__VA_ARGS__))
+BT_API bt_array *bt_max(bt_array *x, bt_axes axes, bool keep);
+BT_API bt_array *bt_min(bt_array *x, bt_axes axes, bool keep);
 /* bool. */
-BT_API bt_array *bt_all(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_all(...) BTI_AT(bt_array *, bt_all(__VA_ARGS__))
+BT_API bt_array *bt_all(bt_array *x, bt_axes axes, bool keep);
 /* bool. */
-BT_API bt_array *bt_any(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_any(...) BTI_AT(bt_array *, bt_any(__VA_ARGS__))
+BT_API bt_array *bt_any(bt_array *x, bt_axes axes, bool keep);
 /* log(sum(exp(x))), without overflow. Floats. */
-BT_API bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_logsumexp(...) BTI_AT(bt_array *, bt_logsumexp(__VA_ARGS__))
+BT_API bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keep);
 /* The sum (product) in a dtype: x is cast to it first. */
-BT_API bt_array *bt_sum_as(bt_array *x, bt_axes axes, bool keepdims, bt_dtype dtype);
+BT_API bt_array *bt_sum_as(bt_array *x, bt_axes axes, bool keep, bt_dtype dtype);
 #define bt_sum_as(...) BTI_AT(bt_array *, bt_sum_as(__VA_ARGS__))
-BT_API bt_array *bt_prod_as(bt_array *x, bt_axes axes, bool keepdims, bt_dtype dtype);
+BT_API bt_array *bt_prod_as(bt_array *x, bt_axes axes, bool keep, bt_dtype dtype);
 #define bt_prod_as(...) BTI_AT(bt_array *, bt_prod_as(__VA_ARGS__))
 /* sum((x - mean)**2) / (n - ddof). Floats. */
-BT_API bt_array *bt_var(bt_array *x, bt_axes axes, bool keepdims, int ddof);
-#define bt_var(...) BTI_AT(bt_array *, bt_var(__VA_ARGS__))
+BT_API bt_array *bt_var(bt_array *x, bt_axes axes, bool keep, int ddof);
 /* The square root of bt_var. */
-BT_API bt_array *bt_std(bt_array *x, bt_axes axes, bool keepdims, int ddof);
-#define bt_std(...) BTI_AT(bt_array *, bt_std(__VA_ARGS__))
+BT_API bt_array *bt_std(bt_array *x, bt_axes axes, bool keep, int ddof);
 /* sqrt(sum(x**2)). Floats. */
-BT_API bt_array *bt_norm(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_norm(...) BTI_AT(bt_array *, bt_norm(__VA_ARGS__))
+BT_API bt_array *bt_norm(bt_array *x, bt_axes axes, bool keep);
 /* The value below which a part q (0 to 1) of the elements lies, between two of them in proportion; with a NaN it is NaN. median: q 0.5. Floats. */
-BT_API bt_array *bt_quantile(bt_array *x, double q, bt_axes axes, bool keepdims);
-#define bt_quantile(...) BTI_AT(bt_array *, bt_quantile(__VA_ARGS__))
-BT_API bt_array *bt_median(bt_array *x, bt_axes axes, bool keepdims);
-#define bt_median(...) BTI_AT(bt_array *, bt_median(__VA_ARGS__))
+BT_API bt_array *bt_quantile(bt_array *x, double q, bt_axes axes, bool keep);
+BT_API bt_array *bt_median(bt_array *x, bt_axes axes, bool keep);
+
+/* What reductions go over. */
+typedef struct bt_over {
+    BTI_START
+    bt_axes axes BTI_INITIALLY({}); /* [all] */
+    bool keep BTI_INITIALLY(false);
+} bt_over;
+typedef struct bt_spread_over {
+    BTI_START
+    bt_axes axes BTI_INITIALLY({}); /* [all] */
+    bool keep BTI_INITIALLY(false);
+    int ddof BTI_INITIALLY(0); /* [0] */
+} bt_spread_over;
+static inline bt_array *bti_reduce_over(bt_array *(*function)(bt_array *, bt_axes, bool), bt_array *x, bt_over over) {
+    return function(x, over.axes, over.keep);
+}
+static inline bt_array *bti_spread(bt_array *(*function)(bt_array *, bt_axes, bool, int), bt_array *x,
+                                   bt_spread_over over) {
+    return function(x, over.axes, over.keep, over.ddof);
+}
+static inline bt_array *bti_quantile_over(bt_array *x, double q, bt_over over) {
+    return bt_quantile(x, q, over.axes, over.keep);
+}
+#ifndef BERTH_BUILDING
+#define BTI_REDUCE(function, x, ...) bti_reduce_over(function, x, BTI_VALUE(bt_over, __VA_ARGS__))
+#define BTI_SPREAD(function, x, ...) bti_spread(function, x, BTI_VALUE(bt_spread_over, __VA_ARGS__))
+#define BTI_QUANTILE(x, q, ...) bti_quantile_over(x, q, BTI_VALUE(bt_over, __VA_ARGS__))
+#define bt_sum(...) BTI_AT(bt_array *, BTI_REDUCE(bt_sum, __VA_ARGS__, ))
+#define bt_prod(...) BTI_AT(bt_array *, BTI_REDUCE(bt_prod, __VA_ARGS__, ))
+#define bt_mean(...) BTI_AT(bt_array *, BTI_REDUCE(bt_mean, __VA_ARGS__, ))
+#define bt_max(...) BTI_AT(bt_array *, BTI_REDUCE(bt_max, __VA_ARGS__, ))
+#define bt_min(...) BTI_AT(bt_array *, BTI_REDUCE(bt_min, __VA_ARGS__, ))
+#define bt_all(...) BTI_AT(bt_array *, BTI_REDUCE(bt_all, __VA_ARGS__, ))
+#define bt_any(...) BTI_AT(bt_array *, BTI_REDUCE(bt_any, __VA_ARGS__, ))
+#define bt_logsumexp(...) BTI_AT(bt_array *, BTI_REDUCE(bt_logsumexp, __VA_ARGS__, ))
+#define bt_norm(...) BTI_AT(bt_array *, BTI_REDUCE(bt_norm, __VA_ARGS__, ))
+#define bt_median(...) BTI_AT(bt_array *, BTI_REDUCE(bt_median, __VA_ARGS__, ))
+#define bt_var(...) BTI_AT(bt_array *, BTI_SPREAD(bt_var, __VA_ARGS__, ))
+#define bt_std(...) BTI_AT(bt_array *, BTI_SPREAD(bt_std, __VA_ARGS__, ))
+#define bt_quantile(...) BTI_AT(bt_array *, BTI_QUANTILE(__VA_ARGS__, ))
+#endif
+
 /* int32: the index of the first maximum (minimum), or of the first NaN. The axis is removed. */
 BT_API bt_array *bt_argmax(bt_array *x, int axis);
 #define bt_argmax(...) BTI_AT(bt_array *, bt_argmax(__VA_ARGS__))
@@ -363,7 +394,7 @@ BT_API bt_array *bt_at(bt_array *x, const char *places);
 #define bt_at(...) BTI_AT(bt_array *, bt_at(__VA_ARGS__))
 /* x with that part replaced by values, which are broadcast to its shape and cast to x's dtype. UNIMPLEMENTED: a step other than 1. */
 BT_API bt_array *bt_set_at(bt_array *x, const char *places, bt_array *values);
-#define bt_set_at(...) BTI_AT(bt_array *, bt_set_at(__VA_ARGS__))
+#define bt_set_at(x, places, values) BTI_AT(bt_array *, bt_set_at(x, places, BTI_OPERAND(values)))
 /* One place of an axis, which goes; negative ones count from the end. OUT_OF_RANGE: there is no such place. */
 BT_API bt_array *bt_index(bt_array *x, int axis, int64_t index);
 #define bt_index(...) BTI_AT(bt_array *, bt_index(__VA_ARGS__))
@@ -401,7 +432,7 @@ BT_API bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype);
  * negative: of n, -1 is the last and -n the first. An index outside [-n, n) gives NaN (0 for integers, false for bool).
  * Class labels do not count from the end: see bt_cross_entropy and bt_one_hot. */
 BT_API bt_array *bt_take(bt_array *x, bt_array *indices, int axis);
-#define bt_take(...) BTI_AT(bt_array *, bt_take(__VA_ARGS__))
+#define bt_take(x, indices, axis) BTI_AT(bt_array *, bt_take(x, BTI_OPERAND(indices), axis))
 /* The slices of x where a mask is true, in their order: `mask` (bool) has the shape of axes axis, axis + 1... of x, in place of which the
  * result has one axis. NumPy's x[mask] is bt_boolean_mask(x, mask, 0), its compress that of a mask [N]. bt_nonzero: the places of the
  * elements that are not 0 (of bool, that are true): int64 [count, rank of x]. As the size depends on values, both wait for them, and are
@@ -431,13 +462,15 @@ BT_API bt_array *bt_scatter_min(bt_array *x, bt_array *indices, bt_array *update
 BT_API bt_array *bt_dynamic_slice(bt_array *x, bt_array *start, bt_shape size);
 #define bt_dynamic_slice(...) BTI_AT(bt_array *, bt_dynamic_slice(__VA_ARGS__))
 BT_API bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t size, int axis);
-#define bt_dynamic_slice_axis(...) BTI_AT(bt_array *, bt_dynamic_slice_axis(__VA_ARGS__))
+#define bt_dynamic_slice_axis(x, start, size, axis) \
+    BTI_AT(bt_array *, bt_dynamic_slice_axis(x, BTI_OPERAND(start), size, axis))
 /* x with that part replaced by `update`, which is as large as the part and takes x's dtype (floats do not become integers). Along one
  * axis, the update's other axes may have size 1 and are repeated. */
 BT_API bt_array *bt_update_slice(bt_array *x, bt_array *update, bt_array *start);
 #define bt_update_slice(...) BTI_AT(bt_array *, bt_update_slice(__VA_ARGS__))
 BT_API bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *start, int axis);
-#define bt_update_slice_axis(...) BTI_AT(bt_array *, bt_update_slice_axis(__VA_ARGS__))
+#define bt_update_slice_axis(x, update, start, axis) \
+    BTI_AT(bt_array *, bt_update_slice_axis(x, update, BTI_OPERAND(start), axis))
 /* NumPy's take_along_axis: x[.., indices[.., i, ..], ..]. `indices` (integers, negative from the end) has the rank of x
  * and its sizes except on the axis. bt_scatter_add_along_axis: x with `updates` (the shape of indices) added at these
  * positions, but those out of range. */
@@ -467,7 +500,7 @@ BT_API bt_array *bt_top_k_indices(bt_array *x, int64_t k);
 /* Where each of `values` would go into a sorted line [n], as int32 in the shape of values: how many of the line's elements are before it, those that are
  * below it or, if `right`, not above it. Both are promoted; NaN is the greatest, as in bt_sort. */
 BT_API bt_array *bt_searchsorted(bt_array *line, bt_array *values, bool right);
-#define bt_searchsorted(...) BTI_AT(bt_array *, bt_searchsorted(__VA_ARGS__))
+#define bt_searchsorted(line, values, right) BTI_AT(bt_array *, bt_searchsorted(line, BTI_OPERAND(values), right))
 /* How often each of 0 to length - 1 is among the integers x: int32 [length]. Others are not counted. */
 BT_API bt_array *bt_bincount(bt_array *x, int64_t length);
 #define bt_bincount(...) BTI_AT(bt_array *, bt_bincount(__VA_ARGS__))
@@ -480,7 +513,7 @@ BT_API bt_array *bt_histogram(bt_array *x, int64_t bins, double low, double high
 BT_API bt_array *bt_unique(bt_array *x, int64_t size);
 #define bt_unique(...) BTI_AT(bt_array *, bt_unique(__VA_ARGS__))
 
-/* --- softmax, norms, losses (floats) --------------------------------------------------------------------------------- */
+/* --- softmax, norms (floats) ----------------------------------------------------------------------------------------- */
 
 /* exp(x - max) / sum(exp(x - max)) along axis. */
 BT_API bt_array *bt_softmax(bt_array *x, int axis);
@@ -490,22 +523,6 @@ BT_API bt_array *bt_log_softmax(bt_array *x, int axis);
 /* (x - mean) / sqrt(var + eps) * scale + bias over the last axis; scale and bias [C] may be NULL. */
 BT_API bt_array *bt_layer_norm(bt_array *x, bt_array *scale, bt_array *bias, double eps);
 #define bt_layer_norm(...) BTI_AT(bt_array *, bt_layer_norm(__VA_ARGS__))
-/* mean((x - y)**2): a scalar. */
-BT_API bt_array *bt_mse(bt_array *x, bt_array *y);
-#define bt_mse(...) BTI_AT(bt_array *, bt_mse(__VA_ARGS__))
-/* mean(|x - y|): a scalar. */
-BT_API bt_array *bt_mae(bt_array *x, bt_array *y);
-#define bt_mae(...) BTI_AT(bt_array *, bt_mae(__VA_ARGS__))
-/* The mean over rows of -sum(targets * log_softmax(logits)). logits [N, C]; targets [N, C] (one-hot or probabilities),
- * or [N] of integer classes in [0, C). A class outside that range, -1 included, makes the loss NaN. */
-BT_API bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets);
-#define bt_cross_entropy(...) BTI_AT(bt_array *, bt_cross_entropy(__VA_ARGS__))
-/* The mean of softplus(logits) - targets * logits: a scalar. */
-BT_API bt_array *bt_binary_cross_entropy(bt_array *logits, bt_array *targets);
-#define bt_binary_cross_entropy(...) BTI_AT(bt_array *, bt_binary_cross_entropy(__VA_ARGS__))
-/* The mean of 0.5 * d**2, or of delta * (|d| - 0.5 * delta) where |d| > delta, with d = x - y: a scalar. */
-BT_API bt_array *bt_huber(bt_array *x, bt_array *y, double delta);
-#define bt_huber(...) BTI_AT(bt_array *, bt_huber(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -170,6 +170,17 @@ extern "C" {
 #define BTI_ADDRESS(type, ...) ((const type[1]){__VA_ARGS__})
 #endif
 
+/* Options by their names at the end of a call: `bt_conv(x, w, .stride = {2, 2})`; all or none of them may be there. The name of the
+ * function itself takes a pointer to such a structure, or NULL: `(bt_conv)(x, w, &options)`. */
+#ifdef __cplusplus
+#define BTI_START
+#define BTI_VALUE(type, ...) BTI_OVERRIDING(type{__VA_ARGS__})
+#else
+#define BTI_START char start; /* so that what follows in a literal may be nothing */
+#define BTI_VALUE(type, ...) ((type){.start = 0, __VA_ARGS__})
+#endif
+#define BTI_OPTIONS(type, ...) BTI_ADDRESS(type, BTI_OVERRIDING(BTI_LITERAL(type){BTI_SIZE_OF(type) __VA_ARGS__}))
+
 #ifdef __cplusplus
 }
 #endif

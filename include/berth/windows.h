@@ -16,7 +16,7 @@ BT_API bt_array *bt_conv2d(bt_array *x, bt_array *w, const int64_t stride[2], co
                            const int64_t pad_high[2], int64_t groups);
 #define bt_conv2d(...) BTI_AT(bt_array *, bt_conv2d(__VA_ARGS__))
 
-/* Options of convolutions; by axis behind the first two. 0 means the default in brackets. Made by `BT_CONV(.stride = {2, 2}, .pad_low = {1, 1})`. */
+/* Options of convolutions; by axis behind the first two. 0 means the default in brackets. By name: `bt_conv(x, w, .stride = {2, 2}, .pad_low = {1, 1})`. */
 typedef struct bt_conv_options {
     size_t size BTI_INITIALLY(sizeof(bt_conv_options)); /* set by the macro */
     int64_t stride[3] BTI_INITIALLY({});                /* [1] */
@@ -26,19 +26,16 @@ typedef struct bt_conv_options {
     int64_t groups BTI_INITIALLY(0);                    /* [1] */
     int64_t output_pad[3] BTI_INITIALLY({});            /* of bt_conv_transposed: so much longer at the end [0] */
 } bt_conv_options;
-#define BT_CONV(...) \
-    BTI_ADDRESS(bt_conv_options, BTI_OVERRIDING(BTI_LITERAL(bt_conv_options){BTI_SIZE_OF(bt_conv_options) __VA_ARGS__}))
+#define BT_CONV(...) BTI_OPTIONS(bt_conv_options, __VA_ARGS__)
 
 /* Cross-correlation along one, two or three axes: x [N, C, L], w [O, C/groups, K] -> [N, O, OL]; [N, C, H, W]; [N, C, D, H, W]. With as many groups as channels
- * it is depthwise. An axis of y has (L + pads - dilation * (K - 1) - 1) / stride + 1 places, rounded down. options: NULL: the defaults. Floats and integers; float16
+ * it is depthwise. An axis of y has (L + pads - dilation * (K - 1) - 1) / stride + 1 places, rounded down. Of the function itself NULL means the defaults. Floats and integers; float16
  * and bfloat16 are summed in float32. The batch (axis 0) alone may have an unknown size. */
 BT_API bt_array *bt_conv(bt_array *x, bt_array *w, const bt_conv_options *options);
-#define bt_conv(...) BTI_AT(bt_array *, bt_conv(__VA_ARGS__))
 /* The transposed one: y [N, O, ...], w [O, C/groups, ...] -> x [N, C, ...], to which each element of y is added, times w, where bt_conv with the same options
  * reads (PyTorch's ConvTranspose). An axis of x has (L - 1) * stride - pads + dilation * (K - 1) + 1 + output_pad places. */
 BT_API bt_array *bt_conv_transposed(bt_array *y, bt_array *w, const bt_conv_options *options);
-#define bt_conv_transposed(...) BTI_AT(bt_array *, bt_conv_transposed(__VA_ARGS__))
-/* Options of pooling, by axis behind the first two; 0 means the default in brackets. Made by `BT_POOL(.window = {3, 3}, .stride = {2, 2})`. */
+/* Options of pooling, by axis behind the first two; 0 means the default in brackets. By name: `bt_max_pool(x, .window = {3, 3}, .stride = {2, 2})`. */
 typedef struct bt_pool_options {
     size_t size BTI_INITIALLY(sizeof(bt_pool_options)); /* set by the macro */
     int64_t window[3] BTI_INITIALLY({});                /* needed */
@@ -48,15 +45,20 @@ typedef struct bt_pool_options {
     int64_t dilation[3] BTI_INITIALLY({});              /* from one element of the window to the next [1] */
     bool exclude_pads BTI_INITIALLY(false); /* averages are of elements of x alone; else pads count as zeros */
 } bt_pool_options;
-#define BT_POOL(...) \
-    BTI_ADDRESS(bt_pool_options, BTI_OVERRIDING(BTI_LITERAL(bt_pool_options){BTI_SIZE_OF(bt_pool_options) __VA_ARGS__}))
+#define BT_POOL(...) BTI_OPTIONS(bt_pool_options, __VA_ARGS__)
 
 /* Along one, two or three axes: [N, C, L], [N, C, H, W], [N, C, D, H, W]; an axis becomes (L + pads - dilation * (window - 1) - 1) / stride + 1 places, rounded
  * down. The axes behind the first two have known sizes. Pads are never the greatest. Averages are floats; float16 and bfloat16 are summed in float32. */
 BT_API bt_array *bt_max_pool(bt_array *x, const bt_pool_options *options);
-#define bt_max_pool(...) BTI_AT(bt_array *, bt_max_pool(__VA_ARGS__))
 BT_API bt_array *bt_avg_pool(bt_array *x, const bt_pool_options *options);
-#define bt_avg_pool(...) BTI_AT(bt_array *, bt_avg_pool(__VA_ARGS__))
+#ifndef BERTH_BUILDING
+#define BTI_CONV(function, x, w, ...) function(x, w, BT_CONV(__VA_ARGS__))
+#define BTI_POOL(function, x, ...) function(x, BT_POOL(__VA_ARGS__))
+#define bt_conv(...) BTI_AT(bt_array *, BTI_CONV(bt_conv, __VA_ARGS__, ))
+#define bt_conv_transposed(...) BTI_AT(bt_array *, BTI_CONV(bt_conv_transposed, __VA_ARGS__, ))
+#define bt_max_pool(...) BTI_AT(bt_array *, BTI_POOL(bt_max_pool, __VA_ARGS__, ))
+#define bt_avg_pool(...) BTI_AT(bt_array *, BTI_POOL(bt_avg_pool, __VA_ARGS__, ))
+#endif
 /* [N, C, ...] -> [N, C, sizes...]: place i of an axis is the greatest, or the mean, of its elements from floor(i * L / size) up to ceil((i + 1) * L / size);
  * `bt_adaptive_avg_pool(x, BT_SHAPE(1, 1))` is the mean of each channel. */
 BT_API bt_array *bt_adaptive_max_pool(bt_array *x, bt_shape sizes);

@@ -10,7 +10,7 @@ BTI_STATIC_LOCK(cuts_lock, cuts)
 static bool has_history(const bti_node *node) { return node->input_count > 0 || (node->origin && !node->left_origin); }
 
 void bti_history_note_end(bti_node *node, const char *name) {
-    bti_place place = {bti_here(), name};
+    bti_place place = {.site = bti_here(), .name = name};
     bti_lock_take(&cuts_lock);
     if (!node->cut.name && has_history(node)) node->cut = place;
     bti_lock_give(&cuts_lock);
@@ -49,7 +49,7 @@ uint64_t bti_history_length(bti_node *node, uint64_t since) {
 }
 
 void bti_history_cut(bti_node *node, const char *name) {
-    node->cut = (bti_place){bti_here(), name};
+    node->cut = (bti_place){.site = bti_here(), .name = name};
     atomic_store(&node->forget, true);
 }
 

@@ -64,6 +64,21 @@ void bti_on_end(bti_on_guard *guard) {
     if (!own_placement.blocks.count) bti_vec_free(&own_placement.blocks);
 }
 
+bti_default_guard bti_default_begin(const char *device, const char *file, int line) {
+    int id;
+    bool softened;
+    if (bti_device_place(device ? device : "", &id, &softened) == BT_OK)
+        return (bti_default_guard){bti_default_device_enter(id), {.marked = true}, false};
+    return (bti_default_guard){0, bti_on_begin(device, file, line), true}; /* all inside is refused */
+}
+
+void bti_default_end(bti_default_guard *guard) {
+    if (guard->is_refused)
+        bti_on_end(&guard->refused);
+    else
+        bti_default_device_enter(guard->before);
+}
+
 /* Whether committed inputs decide where operations of this thread go: no block does, nor placement=tensorflow. */
 static bool is_placed_by_flow(void) {
     return !own_placement.blocks.count && !own_placement.lost && !own_placement.forced.on &&

@@ -39,15 +39,14 @@ static void log_operation(const bti_node *node, const char *public_name, int dev
                *where = bt_device_long_name(bti_device_at(device));
     if (name && node->host && node->host->name) name = node->host->name;
     if (!name || (node->in_gradient && !bti_flag_bool(BTI_FLAG_log_gradients))) return;
-    const char *of = node->in_gradient && node->place.name ? bti_log_name(node->place.name) : NULL;
+    const char *of = node->in_gradient && node->place.name ? bti_log_name(node->place.name) : NULL,
+               *label = node->place.label;
+    bti_str text = {0};
     if (node->in_gradient)
-        bti_log("Executing op %s (gradient of %s) in device %s", name,
-                of                 ? of
-                : node->place.name ? node->place.name
-                                   : "a call",
-                where);
-    else
-        bti_log("Executing op %s in device %s", name, where);
+        bti_str_addf(&text, " (gradient of %s)", of ? of : node->place.name ? node->place.name : "a call");
+    if (label) bti_str_addf(&text, " as \"%s\"", label);
+    bti_log("Executing op %s%s in device %s", name, bti_str_text(&text), where);
+    bti_str_free(&text);
 }
 
 /* Of a loop or branch: what its bodies are made of, once however often they run. */
@@ -83,6 +82,7 @@ static void log_copies(const bti_plan *plan) {
         bti_str_addf(&text, " from %s to %s, %lld bytes", bt_device_name(bti_device_at(step->device)),
                      bt_device_name(bti_device_at(to->device)), (long long)to->bytes);
         if (place->name && *place->name) bti_str_addf(&text, ", for %s", place->name);
+        if (place->label) bti_str_addf(&text, " as \"%s\"", place->label);
         if (place->site.file) bti_str_addf(&text, " at %s:%d", bti_site_file(place->site), place->site.line);
         bti_log("Copying %s %s", bt_dtype_name(sent->dtype), bti_str_text(&text));
         bti_str_free(&text);

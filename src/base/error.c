@@ -38,6 +38,7 @@ typedef struct thread_state {
     int depth;
     const char *call_name; /* outermost public operation that is running */
     bti_site call_site;    /* where it was called: stands until it returns */
+    const char *label;
     int call_depth;
     bool quiet;    /* the error handler is not called */
     bool deferred; /* the handler is called later, with `deferred_error` */
@@ -179,18 +180,24 @@ static const char *call_name(const thread_state *s) { return s->call_name ? s->c
 const char *bti_call_name(void) { return call_name(BTI_THREAD_OWN(own_state)); }
 bti_place bti_call_place(void) {
     thread_state *s = BTI_THREAD_OWN(own_state);
-    return (bti_place){here(s), call_name(s)};
+    return (bti_place){here(s), call_name(s), s->label};
 }
 bti_place bti_call_set_place(bti_place place) {
     thread_state *s = BTI_THREAD_OWN(own_state);
-    bti_place before = {s->call_site, s->call_name};
+    bti_place before = {s->call_site, s->call_name, s->label};
     s->call_site = place.site;
     s->call_name = place.name;
+    s->label = place.label;
+    return before;
+}
+const char *bti_call_set_label(const char *label) {
+    const char *before = own_state.label;
+    own_state.label = label;
     return before;
 }
 bti_user_calls bti_user_calls_begin(void) {
     bti_user_calls calls = {.depth = own_state.call_depth};
-    calls.before = bti_call_set_place((bti_place){0});
+    calls.before = bti_call_set_place((bti_place){.label = own_state.label});
     own_state.call_depth = 0;
     return calls;
 }
@@ -200,7 +207,7 @@ void bti_user_calls_end(bti_user_calls calls) {
 }
 bti_without_site bti_without_site_begin(void) {
     bti_without_site without_site = {.depth = bti_call_begin("")};
-    without_site.before = bti_call_set_place((bti_place){0});
+    without_site.before = bti_call_set_place((bti_place){.label = own_state.label});
     return without_site;
 }
 void bti_without_site_end(bti_without_site without_site) {

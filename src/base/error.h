@@ -35,11 +35,14 @@ const char *bti_call_name(void); /* outermost running public operation, "" outsi
 typedef struct bti_place {
     bti_site site;
     const char *name;
+    const char *label; /* the program's (label.h); NULL: none */
 } bti_place;
 
 bti_place bti_call_place(void); /* of the running call */
 /* Inside a running call: stands in for its place; returns what stood there, to be set again. */
 bti_place bti_call_set_place(bti_place place);
+/* What the calls of this thread are labelled with from now on; returns what they were labelled with. */
+const char *bti_call_set_label(const char *label);
 
 /* Between these two a function of the user's runs inside of a call: calls that it makes name themselves, with places of their own. */
 typedef struct bti_user_calls {

@@ -162,6 +162,7 @@ static void describe(bti_trace_event *event, const char *name) {
     event->file = place.site.file;
     event->line = place.site.line;
     event->operations[0] = place.name;
+    event->label = place.label;
     snprintf(event->name, sizeof event->name, "%s", name);
 }
 

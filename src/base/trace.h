@@ -46,6 +46,7 @@ typedef struct bti_trace_event {
     uint64_t start_ns, end_ns;
     uint64_t elements, read_bytes, written_bytes;
     const char *operations[BTI_TRACE_OPERATIONS]; /* public ones that it was asked for by: literals; then NULL */
+    const char *label;                            /* of a place (error.h); NULL: none */
     const char *file;                             /* the user's: a literal; NULL where there is none */
     int32_t line;
     uint32_t thread; /* number of the recording thread, set by bti_trace_add */

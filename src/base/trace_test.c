@@ -45,7 +45,7 @@ static void test_off_records_nothing(void **state) {
 static void test_what_is_kept(void **state) {
     bti_trace_start();
     int depth = bti_call_begin("bt_test");
-    bti_call_set_place((bti_place){{"folder/main.c", 7}, "bt_test"});
+    bti_call_set_place((bti_place){.site = {"folder/main.c", 7}, .name = "bt_test"});
     uint64_t start = bti_trace_begin();
     bti_trace_span(BTI_TRACE_COMPILE, "a name that is longer than the room that there is for it", start, start + 50);
     bti_trace_copy(start + 1, bti_trace_now(), 2, BTI_TRACE_HOST, 4096);

@@ -13,17 +13,15 @@ static bool draw_inputs(bench_work *work, int64_t batch, int64_t heads, int64_t 
 
 static bool prepare_batch(bench_work *work) { return draw_inputs(work, 8, 8, 512); }
 static bool prepare_long(bench_work *work) { return draw_inputs(work, 1, 16, 2048); }
-static bt_array *run_batch(bench_work *work) {
-    return bt_attention(work->inputs[0], work->inputs[1], work->inputs[2], NULL);
-}
+static bt_array *run_batch(bench_work *work) { return bt_attention(work->inputs[0], work->inputs[1], work->inputs[2]); }
 static bt_array *run_causal(bench_work *work) {
-    return bt_attention(work->inputs[0], work->inputs[1], work->inputs[2], BT_ATTENTION(.causal = true));
+    return bt_attention(work->inputs[0], work->inputs[1], work->inputs[2], .causal = true);
 }
 
 static bool prepare_gradients(bench_work *work) {
     bt_array *inputs[4], *outputs[RESULTS];
     for (int i = 0; i < 4; i++) inputs[i] = bt_input(BT_F32, 8, 8, 512, 64);
-    outputs[0] = bt_attention(inputs[0], inputs[1], inputs[2], BT_ATTENTION(.causal = true));
+    outputs[0] = bt_attention(inputs[0], inputs[1], inputs[2], .causal = true);
     bt_array *loss = bt_sum(bt_mul(outputs[0], inputs[3]), BT_ALL, false);
     if (bt_grad(loss, inputs, 3, outputs + 1) != BT_OK) return false;
     work->function = bt_function_new(inputs, 4, outputs, RESULTS, NULL, 0);
@@ -44,7 +42,7 @@ static void add_token(bt_array **carry, bt_array *const *x, bt_array **y, void *
     (void)data;
     for (int i = 0; i < 2; i++) carry[i] = bt_update_slice_axis(carry[i], x[1 + i], carry[2], 2);
     carry[2] = bt_add(carry[2], bt_i32(1));
-    y[0] = bt_attention(x[0], carry[0], carry[1], BT_ATTENTION(.causal = true, .from_end = true, .lengths = carry[2]));
+    y[0] = bt_attention(x[0], carry[0], carry[1], .causal = true, .from_end = true, .lengths = carry[2]);
 }
 
 static bool prepare_cache(bench_work *work) {

@@ -17,20 +17,20 @@ static bool prepare_1x1(bench_work *work) { return prepare(work, 256, 56, 64, 1,
 static bool prepare_depthwise(bench_work *work) { return prepare(work, 128, 28, 128, 128, 3); }
 
 #define PADDED .pad_low = {1, 1}, .pad_high = {1, 1}
-static bt_array *run_3x3(bench_work *work) { return bt_conv(work->inputs[0], work->inputs[1], BT_CONV(PADDED)); }
-static bt_array *run_1x1(bench_work *work) { return bt_conv(work->inputs[0], work->inputs[1], NULL); }
+static bt_array *run_3x3(bench_work *work) { return bt_conv(work->inputs[0], work->inputs[1], PADDED); }
+static bt_array *run_1x1(bench_work *work) { return bt_conv(work->inputs[0], work->inputs[1]); }
 static bt_array *run_7x7(bench_work *work) {
-    return bt_conv(work->inputs[0], work->inputs[1], BT_CONV(.stride = {2, 2}, .pad_low = {3, 3}, .pad_high = {3, 3}));
+    return bt_conv(work->inputs[0], work->inputs[1], .stride = {2, 2}, .pad_low = {3, 3}, .pad_high = {3, 3});
 }
 static bt_array *run_depthwise(bench_work *work) {
-    return bt_conv(work->inputs[0], work->inputs[1], BT_CONV(PADDED, .groups = 128));
+    return bt_conv(work->inputs[0], work->inputs[1], PADDED, .groups = 128);
 }
 
 /* The result, and what flows into it as d flows back to x and w. */
 static bool prepare_gradients(bench_work *work) {
     bt_array *inputs[3] = {bt_input(BT_F32, IMAGES, 64, 56, 56), bt_input(BT_F32, 64, 64, 3, 3),
                            bt_input(BT_F32, IMAGES, 64, 56, 56)};
-    bt_array *outputs[RESULTS] = {bt_conv(inputs[0], inputs[1], BT_CONV(PADDED))};
+    bt_array *outputs[RESULTS] = {bt_conv(inputs[0], inputs[1], PADDED)};
     bt_array *loss = bt_sum(bt_mul(outputs[0], inputs[2]), BT_ALL, false);
     if (bt_grad(loss, inputs, 2, outputs + 1) != BT_OK) return false;
     work->function = bt_function_new(inputs, 3, outputs, RESULTS, NULL, 0);
@@ -67,7 +67,7 @@ static bt_array *add_conv(network *net, bt_array *x, int64_t outputs, int64_t ke
     bt_array *w = take_weights(net, BT_SHAPE(outputs, bt_size(x, 1), kernel, kernel)),
              *scale = bt_add(take_weights(net, BT_SHAPE(1, outputs, 1, 1)), bt_num(1)),
              *bias = take_weights(net, BT_SHAPE(1, outputs, 1, 1));
-    x = bt_conv(x, w, BT_CONV(.stride = {stride, stride}, .pad_low = {pad, pad}, .pad_high = {pad, pad}));
+    x = bt_conv(x, w, .stride = {stride, stride}, .pad_low = {pad, pad}, .pad_high = {pad, pad});
     return bt_add(bt_mul(x, scale), bias);
 }
 
@@ -80,7 +80,7 @@ static bt_array *add_block(network *net, bt_array *x, int64_t outputs, int64_t s
 static bt_array *resnet18(bt_array *x, bt_array *weights) {
     network net = {.weights = weights};
     x = bt_relu(add_conv(&net, x, 64, 7, 2));
-    x = bt_max_pool(x, BT_POOL(.window = {3, 3}, .stride = {2, 2}, PADDED));
+    x = bt_max_pool(x, .window = {3, 3}, .stride = {2, 2}, PADDED);
     for (int block = 0; block < 8; block++)
         x = add_block(&net, x, INT64_C(64) << block / 2, block && block % 2 == 0 ? 2 : 1);
     return bt_matmul(bt_mean(x, BT_AXES(2, 3), false), take_weights(&net, BT_SHAPE(512, 1000)));

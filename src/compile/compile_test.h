@@ -34,7 +34,7 @@ static bool arenas = true;
 static inline bti_node *remember(bti_node *node, int device) {
     assert_non_null(node);
     node->device = (int16_t)device;
-    node->place = (bti_place){{"graph.c", made_count + 1}, "bt_made"};
+    node->place = (bti_place){.site = {"graph.c", made_count + 1}, .name = "bt_made"};
     return made[made_count++] = node;
 }
 

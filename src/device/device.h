@@ -17,6 +17,9 @@ int bti_device_count(void);
 bt_device *bti_device_at(int id);
 int bti_device_id(const bt_device *device);
 int bti_default_device_id(void);
+/* Of the calling thread's BT_DEFAULT block; -1: there is none. enter: returns what was there. */
+int bti_default_device_own(void);
+int bti_default_device_enter(int id);
 int bti_cpu_device_id(void);
 
 /* Whether devices were asked for since the start or since bti_device_shutdown. */

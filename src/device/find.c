@@ -123,7 +123,18 @@ static void log_broken_gpu(const bt_device *chosen) {
     bti_free(text);
 }
 
+static _Thread_local int own_default; /* id + 1; 0: that of the process */
+
+int bti_default_device_enter(int id) {
+    int before = own_default - 1;
+    own_default = id + 1;
+    return before;
+}
+
+int bti_default_device_own(void) { return own_default - 1; }
+
 int bti_default_device_id(void) {
+    if (own_default) return own_default - 1;
     bti_registry_ensure(BTI_DEFAULT_KINDS);
     uint64_t changes = bti_flag_changes(BTI_FLAG_default_device) + bti_registry_changes(),
              cached = atomic_load(&default_cache);

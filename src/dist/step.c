@@ -254,6 +254,14 @@ static bt_status check_step_objects(const bt_strategy *strategy, const bt_layer 
     return bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_train_step");
 }
 
+/* The parameters that a step updates. */
+static void keep_thawed(step *s) {
+    int count = bt_parameters(s->model, s->parameters, s->parameter_count);
+    s->parameter_count = 0;
+    for (int p = 0; p < count; p++)
+        if (!bt_shared_is_frozen(s->parameters[p])) s->parameters[s->parameter_count++] = s->parameters[p];
+}
+
 bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                         void *data, bt_array *x, bt_array *y) {
     bt_status usable = check_step_objects(strategy, model, optimizer);
@@ -267,7 +275,7 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
         s.grads = bti_calloc((size_t)s.parameter_count * BTI_MAX_REPLICAS, sizeof *s.grads);
         bt_status status = BT_OK;
         if (s.parameters && s.losses && s.grads) {
-            (void)bt_parameters(model, s.parameters, s.parameter_count);
+            keep_thawed(&s);
             status = record_train_step(&s, x, y);
         } else
             status = bti_no_memory();

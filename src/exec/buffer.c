@@ -373,6 +373,7 @@ static int largest_live(int device, entry *top) {
 
 static void add_place(bti_str *text, bti_place place) {
     if (place.name && *place.name) bti_str_addf(text, ", %s", place.name);
+    if (place.label) bti_str_addf(text, " as \"%s\"", place.label);
     if (place.site.file) bti_str_addf(text, " at %s:%d", bti_site_file(place.site), place.site.line);
 }
 

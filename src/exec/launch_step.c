@@ -52,6 +52,7 @@ void bti_trace_step_(const bti_timing_start *start, const bti_plan *plan, const 
     bti_trace_event event = {.kind = BTI_TRACE_KERNEL,
                              .device = (int16_t)step->device,
                              .to = (int16_t)step->device,
+                             .label = place.label,
                              .file = place.site.file,
                              .line = place.site.line};
     memcpy(event.operations, asked->operations, sizeof event.operations);
@@ -72,6 +73,7 @@ void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *
                                  .device = device,
                                  .to = device,
                                  .start_ns = start,
+                                 .label = place.label,
                                  .file = place.site.file,
                                  .line = place.site.line};
         memcpy(event.operations, asked->operations, sizeof event.operations);

@@ -27,7 +27,7 @@ static bool is_ready_for(const bti_lru_entry *entry, const void *wanted) {
     bti_plan_setting setting = ((const call_key *)wanted)->setting;
     const bti_plan_setting *own = &ready->setting;
     bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->replica == setting.replica &&
-                own->policy == setting.policy;
+                own->policy == setting.policy && own->default_device == setting.default_device;
     for (int i = 0; i < ready->given_count && same; i++)
         same = are_planned_alike(ready->given[i], given[i], setting.policy);
     return same;

@@ -30,6 +30,7 @@ typedef struct bti_plan_setting {
     int kernels; /* the flag */
     int replica; /* that this thread sets; -1: all */
     bt_transfers policy;
+    int default_device; /* of this thread; -1: that of the process */
 } bti_plan_setting;
 
 /* A call made ready to run: the plan for arguments and variables of these shapes on these devices, and where what it reads and gives

@@ -16,7 +16,8 @@ bti_plan_setting bti_plan_setting_now(void) {
     return (bti_plan_setting){.fusing = bti_fusing_now(),
                               .kernels = bti_flag_choice(BTI_FLAG_kernels),
                               .replica = bti_in_replica() ? bti_replica() : -1,
-                              .policy = bti_transfers_now()};
+                              .policy = bti_transfers_now(),
+                              .default_device = bti_default_device_own()};
 }
 
 /* --- recording -------------------------------------------------------------------------------------------------------- */

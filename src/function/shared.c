@@ -147,6 +147,16 @@ const char *bt_shared_name(const bt_shared *shared) {
     return shared->name ? shared->name : "";
 }
 
+bt_status bt_shared_freeze(bt_shared *shared, bool frozen) {
+    BTI_TRY(bti_handle_check(BTI_OWNED_SHARED, shared, "bt_shared_freeze"));
+    atomic_store(&shared->frozen, frozen);
+    return BT_OK;
+}
+bool bt_shared_is_frozen(const bt_shared *shared) {
+    return shared && bti_handle_check(BTI_OWNED_SHARED, shared, "bt_shared_is_frozen") == BT_OK &&
+           atomic_load(&shared->frozen);
+}
+
 uint64_t bti_shared_alive(void) {
     uint64_t count = 0;
     bti_versions_lock();

@@ -31,7 +31,8 @@ struct bt_shared {
     bt_dtype dtype;
     int rank;
     int64_t shape[BTI_MAX_RANK];
-    uint64_t updating; /* a bit for each replica that a call is setting now (updating.h) */
+    atomic_bool frozen; /* optimisers pass it over */
+    uint64_t updating;  /* a bit for each replica that a call is setting now (updating.h) */
     int replica_count;
     bti_shared_replica replicas[];
 };

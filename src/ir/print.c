@@ -32,6 +32,7 @@ static void add_value_type(bti_str *text, const bti_value *value) {
 
 static void add_place(bti_str *text, bti_place place) {
     if (place.name && *place.name) bti_str_addf(text, "  for %s", place.name);
+    if (place.label) bti_str_addf(text, " as \"%s\"", place.label);
     if (place.site.file) bti_str_addf(text, " at %s:%d", bti_site_file(place.site), place.site.line);
 }
 
@@ -240,6 +241,7 @@ static json_t *json_of_input(const bti_plan *plan, const bti_step *step, int i) 
 static json_t *json_of_place(const bti_node *node) {
     json_t *place = json_object();
     if (node->place.name) json_object_set_new(place, "call", json_string(node->place.name));
+    if (node->place.label) json_object_set_new(place, "label", json_string(node->place.label));
     if (node->place.site.file) {
         json_object_set_new(place, "file", json_string(bti_site_file(node->place.site)));
         json_object_set_new(place, "line", json_integer(node->place.site.line));

@@ -148,6 +148,7 @@ static void update_adam(const bt_optimizer *o, bt_shared *parameter, bt_array *g
 static bt_status collect_updates(bt_optimizer *o, bt_shared *const *parameters, bt_array *const *grads, int count,
                                  update_list *list) {
     for (int i = 0; i < count; i++) {
+        if (bt_shared_is_frozen(parameters[i])) continue;
         const state *s = find_state(atomic_load(&o->states), parameters[i]);
         switch (o->rule) {
         case SGD: update_sgd(o, parameters[i], grads[i], list); break;
@@ -176,7 +177,8 @@ static bt_status check_step(const bt_optimizer *optimizer, bt_shared *const *par
 bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads, int count) {
     BTI_TRY(check_step(optimizer, parameters, grads, count));
     for (int i = 0; i < count && states_of(optimizer->rule); i++)
-        if (!find_state(atomic_load(&optimizer->states), parameters[i])) BTI_TRY(add_state(optimizer, parameters[i]));
+        if (!bt_shared_is_frozen(parameters[i]) && !find_state(atomic_load(&optimizer->states), parameters[i]))
+            BTI_TRY(add_state(optimizer, parameters[i]));
     size_t room = (size_t)count * (STATES + 1);
     update_list list = {bti_alloc(room * sizeof *list.shared), bti_alloc(room * sizeof *list.values), 0};
     bt_status status = list.shared && list.values ? BT_OK : bti_no_memory();

@@ -56,6 +56,19 @@ int64_t bt_parameter_count(const bt_layer *layer) {
     return walk.numbers;
 }
 
+/* --- freezing --------------------------------------------------------------------------------------------------------- */
+
+static bt_status freeze_all(bt_layer *layer, const char *name, bool frozen) {
+    BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, layer, name));
+    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++)
+        if (layer->own[i]) BTI_TRY(bt_shared_freeze(layer->own[i], frozen));
+    for (int i = 0; i < layer->child_count; i++) BTI_TRY(freeze_all(layer->children[i], name, frozen));
+    return BT_OK;
+}
+
+bt_status bt_freeze(bt_layer *layer) { return freeze_all(layer, "bt_freeze", true); }
+bt_status bt_thaw(bt_layer *layer) { return freeze_all(layer, "bt_thaw", false); }
+
 /* --- mapping ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct mapping {
@@ -72,6 +85,7 @@ static bool map_parameters(mapping *m, const bt_layer *from, bt_layer *to) {
             to->own[i] = bt_shared_retain(bt_shared_new(m->fn(bt_value(from->own[i]), m->data), NULL));
         if (bt_shared_status(to->own[i]) != BT_OK) return false;
         bt_shared_set_name(to->own[i], bt_shared_name(from->own[i]));
+        if (bt_shared_is_frozen(from->own[i])) (void)bt_shared_freeze(to->own[i], true);
     }
     return true;
 }

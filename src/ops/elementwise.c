@@ -20,17 +20,20 @@ static bt_array *apply_dtype_rule(bti_op op, bt_dtype met, bt_dtype *in, bt_dtyp
 
 bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak) {
     bt_dtype met = BT_DTYPE_COUNT;
-    bool weak_float = false;
+    bool real = false, integer = false;
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(arrays[i]);
-        if (node->weak)
-            weak_float = true;
-        else
+        if (!node->weak)
             met = met == BT_DTYPE_COUNT ? (bt_dtype)node->dtype : bt_promote(met, (bt_dtype)node->dtype);
+        else if (bti_dtype_is_float((bt_dtype)node->dtype))
+            real = true;
+        else
+            integer = true;
     }
     *weak = met == BT_DTYPE_COUNT;
-    if (*weak) return BT_F64;
-    return weak_float && !bti_dtype_is_float(met) ? BT_F64 : met;
+    if (*weak) return real ? BT_F64 : BT_I64;
+    if (real && !bti_dtype_is_float(met)) return BT_F64;
+    return integer && met == BT_BOOL ? BT_I64 : met;
 }
 
 static bt_array *do_not_broadcast(bt_array *const *arrays, int count) {
@@ -75,10 +78,13 @@ static bt_array *broadcast_shape(bt_array *const *arrays, int count, int *rank, 
     return NULL;
 }
 
-/* bti_cast of what is not poisoned: most inputs have the dtype already. */
-static bt_array *cast_if_other(bt_array *x, bt_dtype dtype) {
-    return bti_dtype(x) == dtype && !bti_node_of(x)->weak ? x : bti_cast(x, dtype);
+/* bti_cast of what is not poisoned: most inputs have the dtype already. What is weak stays so if the result is weak. */
+static bt_array *cast_if_other(bt_array *x, bt_dtype dtype, bool weak) {
+    return bti_dtype(x) == dtype && (weak || !bti_node_of(x)->weak) ? x : bti_cast(x, dtype);
 }
+
+/* Whether numbers alone give a number again; the results of comparisons, say, are arrays like any other. */
+static bool stays_weak(bool weak, bt_dtype out) { return weak && (bti_dtype_is_float(out) || out == BT_I64); }
 
 bt_array *bti_unary(bti_op op, bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
@@ -86,8 +92,9 @@ bt_array *bti_unary(bti_op op, bt_array *x) {
     const bti_node *node = bti_node_of(x);
     bt_dtype in, out;
     if ((poison = apply_dtype_rule(op, (bt_dtype)node->dtype, &in, &out))) return poison;
-    bool weak = node->weak && bti_dtype_is_float(out);
-    if (!weak) x = cast_if_other(x, in);
+    bool weak = stays_weak(node->weak, out);
+    x = cast_if_other(x, in, weak);
+    if (bti_array_error(x)) return x;
     return bti_record(op, out, weak, &x, 1, NULL);
 }
 
@@ -101,7 +108,8 @@ bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt
     if (poison) return poison;
     for (int i = 0; i < count; i++) {
         bool as_it_is = op == BTI_OP_where && i == 0;
-        if (!as_it_is && !(weak && bti_node_of(inputs[i])->weak)) inputs[i] = cast_if_other(inputs[i], in);
+        if (!as_it_is) inputs[i] = cast_if_other(inputs[i], in, weak);
+        if (bti_array_error(inputs[i])) return inputs[i];
         if (broadcasts && !bti_shape_equal(bti_rank(inputs[i]), bti_shape(inputs[i]), rank, shape))
             inputs[i] = bti_expand(inputs[i], rank, shape);
     }
@@ -115,7 +123,7 @@ bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
     bool weak;
     bt_dtype in, out, met = bti_meet(inputs, 2, &weak);
     if ((poison = apply_dtype_rule(op, met, &in, &out))) return poison;
-    return bti_record_aligned(op, in, out, weak && bti_dtype_is_float(out), inputs, 2, NULL);
+    return bti_record_aligned(op, in, out, stays_weak(weak, out), inputs, 2, NULL);
 }
 
 /* x as such an operation of x and y would take it: promoted. Neither is poisoned. */
@@ -124,7 +132,7 @@ static bt_array *promoted_for(bti_op op, bt_array *x, bt_array *y) {
     bool weak;
     bt_dtype in, out, met = bti_meet(inputs, 2, &weak);
     bt_array *poison = apply_dtype_rule(op, met, &in, &out);
-    return poison ? poison : weak && bti_dtype_is_float(out) && bti_node_of(x)->weak ? x : bti_cast(x, in);
+    return poison ? poison : cast_if_other(x, in, stays_weak(weak, out));
 }
 
 bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {

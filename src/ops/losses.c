@@ -119,62 +119,36 @@ static bt_array *binary_cross_entropy(bt_array *logits, bt_array *targets, const
     return reduced(bti_binary(BTI_OP_add, wrong, bti_softplus_tail(logits)), o, dtype);
 }
 
-static const bt_loss_options defaults = {.size = sizeof defaults};
-
-bt_array *bt_mse(bt_array *x, bt_array *y) {
+bt_array *bt_mse(bt_array *x, bt_array *y, const bt_loss_options *options) {
     BTI_PUBLIC("bt_mse");
     BTI_NEED(x, y);
-    BTI_RETURN(squares(x, y, &defaults));
+    bt_loss_options o;
+    bt_array *poison;
+    BTI_RETURN(take_options("bt_mse", options, false, false, &o, &poison) ? squares(x, y, &o) : poison);
 }
 
-bt_array *bt_mae(bt_array *x, bt_array *y) {
+bt_array *bt_mae(bt_array *x, bt_array *y, const bt_loss_options *options) {
     BTI_PUBLIC("bt_mae");
     BTI_NEED(x, y);
-    BTI_RETURN(distances(x, y, &defaults));
+    bt_loss_options o;
+    bt_array *poison;
+    BTI_RETURN(take_options("bt_mae", options, false, false, &o, &poison) ? distances(x, y, &o) : poison);
 }
 
-bt_array *bt_huber(bt_array *x, bt_array *y, double delta) {
+bt_array *bt_huber(bt_array *x, bt_array *y, double delta, const bt_loss_options *options) {
     BTI_PUBLIC("bt_huber");
     BTI_NEED(x, y);
-    BTI_RETURN(huber(x, y, delta, &defaults));
+    bt_loss_options o;
+    bt_array *poison;
+    BTI_RETURN(take_options("bt_huber", options, false, false, &o, &poison) ? huber(x, y, delta, &o) : poison);
 }
 
-bt_array *bt_binary_cross_entropy(bt_array *logits, bt_array *targets) {
+bt_array *bt_binary_cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *options) {
     BTI_PUBLIC("bt_binary_cross_entropy");
     BTI_NEED(logits, targets);
-    BTI_RETURN(binary_cross_entropy(logits, targets, &defaults));
-}
-
-bt_array *bt_mse_loss(bt_array *x, bt_array *y, const bt_loss_options *options) {
-    BTI_PUBLIC("bt_mse_loss");
-    BTI_NEED(x, y);
     bt_loss_options o;
     bt_array *poison;
-    BTI_RETURN(take_options("bt_mse_loss", options, false, false, &o, &poison) ? squares(x, y, &o) : poison);
-}
-
-bt_array *bt_mae_loss(bt_array *x, bt_array *y, const bt_loss_options *options) {
-    BTI_PUBLIC("bt_mae_loss");
-    BTI_NEED(x, y);
-    bt_loss_options o;
-    bt_array *poison;
-    BTI_RETURN(take_options("bt_mae_loss", options, false, false, &o, &poison) ? distances(x, y, &o) : poison);
-}
-
-bt_array *bt_huber_loss(bt_array *x, bt_array *y, double delta, const bt_loss_options *options) {
-    BTI_PUBLIC("bt_huber_loss");
-    BTI_NEED(x, y);
-    bt_loss_options o;
-    bt_array *poison;
-    BTI_RETURN(take_options("bt_huber_loss", options, false, false, &o, &poison) ? huber(x, y, delta, &o) : poison);
-}
-
-bt_array *bt_binary_cross_entropy_loss(bt_array *logits, bt_array *targets, const bt_loss_options *options) {
-    BTI_PUBLIC("bt_binary_cross_entropy_loss");
-    BTI_NEED(logits, targets);
-    bt_loss_options o;
-    bt_array *poison;
-    if (!take_options("bt_binary_cross_entropy_loss", options, false, true, &o, &poison)) BTI_RETURN(poison);
+    if (!take_options("bt_binary_cross_entropy", options, false, true, &o, &poison)) BTI_RETURN(poison);
     BTI_RETURN(binary_cross_entropy(logits, targets, &o));
 }
 
@@ -292,17 +266,11 @@ static bt_array *cross_entropy(bt_array *logits, bt_array *targets, const bt_los
                        bti_shape_string(targets).text);
 }
 
-bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets) {
+bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *options) {
     BTI_PUBLIC("bt_cross_entropy");
-    BTI_NEED(logits, targets);
-    BTI_RETURN(cross_entropy(logits, targets, &defaults));
-}
-
-bt_array *bt_cross_entropy_loss(bt_array *logits, bt_array *targets, const bt_loss_options *options) {
-    BTI_PUBLIC("bt_cross_entropy_loss");
     BTI_NEED(logits, targets);
     bt_loss_options o;
     bt_array *poison;
-    if (!take_options("bt_cross_entropy_loss", options, true, false, &o, &poison)) BTI_RETURN(poison);
+    if (!take_options("bt_cross_entropy", options, true, false, &o, &poison)) BTI_RETURN(poison);
     BTI_RETURN(cross_entropy(logits, targets, &o));
 }

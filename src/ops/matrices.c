@@ -138,7 +138,7 @@ static bool take_side(bt_array *x, const bt_axes *axes, side *s, bt_array **pois
     }
     for (int i = 0; i < bti_rank(x) - s->kept; i++) {
         int axis = i;
-        if (axes->count >= 0 && !bti_axis(x, axes->axis[i], &axis, poison)) return false;
+        if (axes->count > 0 && !bti_axis(x, axes->axis[i], &axis, poison)) return false;
         s->summed = bti_size_mul(s->summed, bti_shape(x)[axis]);
         s->order[s->kept + i] = axis;
     }

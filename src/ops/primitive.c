@@ -1,5 +1,6 @@
 #include "ops/primitive.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,10 +44,8 @@ bool bti_axis(bt_array *x, int64_t axis, int *normal, bt_array **poison) {
 bool bti_axes_mask(bt_array *x, bt_axes axes, uint32_t *mask, bt_array **poison) {
     int rank = bti_node_of(x)->rank;
     *mask = 0;
-    if (axes.count == -1) {
-        *mask = (1u << rank) - 1;
-        return true;
-    }
+    if (!axes.count) *mask = (1u << rank) - 1;
+    if (!axes.count || axes.count == BTI_NO_AXES) return true;
     for (int i = 0; i < axes.count || axes.count < 0; i++) {
         int axis;
         if (i >= BT_MAX_RANK || axes.count < 0) {
@@ -102,6 +101,22 @@ bt_array *bt_num(double value) {
     BTI_PUBLIC("bt_num");
     BTI_RETURN(record_scalar(value, BT_F64, true));
 }
+bt_array *bti_num_of_real(double value) { return bt_num(value); }
+bt_array *bti_num_of_integer(int64_t value) {
+    BTI_PUBLIC("bt_num");
+    BTI_RETURN(bti_record(BTI_OP_const, BT_I64, true, NULL, 0, &(bti_attr){.constant = {(uint64_t)value}}));
+}
+bt_array *bti_num_of_unsigned(uint64_t value) {
+    if (value <= INT64_MAX) return bti_num_of_integer((int64_t)value);
+    BTI_PUBLIC("bt_num");
+    BTI_RETURN(bti_poisonf(
+        BT_INVALID_ARGUMENT,
+        "%" PRIu64 " does not fit int64; write bt_full(%" PRIu64 ", BT_U64, ) for an array of uint64", value, value));
+}
+bt_array *bti_num_of_bool(bool value) {
+    BTI_PUBLIC("bt_num");
+    BTI_RETURN(bti_scalar_bits(value, BT_BOOL));
+}
 bt_array *bt_f32(float value) {
     BTI_PUBLIC("bt_f32");
     BTI_RETURN(record_scalar((double)value, BT_F32, false));
@@ -131,6 +146,19 @@ bt_array *bti_scalar_cast(double value, bt_dtype dtype) {
 
 /* --- other dtypes ------------------------------------------------------------------------------------------------- */
 
+/* A number that was written as an integer is not changed by the dtype that it takes. */
+static bt_array *does_not_fit(const bti_node *node, bt_dtype dtype) {
+    if (!node->weak || node->op != BTI_OP_const || node->dtype != BT_I64 || !bti_dtype_is_int(dtype)) return NULL;
+    int64_t value = (int64_t)node->attr->constant.bits;
+    int bits = bti_dtype_bits(dtype), sign = bti_dtype_is_signed(dtype);
+    bool fits = sign ? value >= INT64_MIN >> (64 - bits) && value <= INT64_MAX >> (64 - bits)
+                     : value >= 0 && (bits == 64 || value >> bits == 0);
+    if (fits) return NULL;
+    return bti_poisonf(BT_INVALID_ARGUMENT,
+                       "the number %" PRId64 " does not fit %s; cast the array to a wider dtype first (bt_cast)", value,
+                       bt_dtype_name(dtype));
+}
+
 bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (!poison && (unsigned)dtype >= BT_DTYPE_COUNT)
@@ -138,6 +166,7 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     if (node->dtype == dtype && !node->weak) return x;
+    if ((poison = does_not_fit(node, dtype))) return poison;
     return bti_record(BTI_OP_cast, dtype, false, &x, 1, NULL);
 }
 
@@ -160,7 +189,9 @@ bt_array *bti_stop(bt_array *x) {
 
 bt_array *bti_to_float(bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
-    return poison ? poison : bti_cast(x, bti_float_of((bt_dtype)bti_node_of(x)->dtype));
+    if (poison) return poison;
+    const bti_node *node = bti_node_of(x);
+    return bti_record(BTI_OP_cast, bti_float_of((bt_dtype)node->dtype), node->weak, &x, 1, NULL);
 }
 
 /* --- other shapes ------------------------------------------------------------------------------------------------- */

@@ -42,6 +42,7 @@ static bt_axes axes_of(int64_t mask) {
     bt_axes axes = {0};
     for (int i = 0; i < BT_MAX_RANK; i++)
         if (mask >> i & 1) axes.axis[axes.count++] = i;
+    if (!mask) axes.count = BTI_NO_AXES;
     return axes;
 }
 

@@ -78,20 +78,20 @@ static const bt_conv_options *conv_options(int number) {
 /* Of what is linear in w: its gradient, given the array that flows into it. */
 static bt_array *conv_weights(bt_array *x, bt_array *y, int number, bt_shape of_w) {
     bt_array *w = bt_full_shape(0, BT_F64, of_w), *made[1];
-    bt_array *loss = bt_sum(bt_mul(bt_conv(x, w, conv_options(number)), y), BT_ALL, false);
+    bt_array *loss = bt_sum(bt_mul((bt_conv)(x, w, conv_options(number)), y), BT_ALL, false);
     return bt_grad(loss, &w, 1, made) == BT_OK ? made[0] : bti_poison(bti_error_last());
 }
-CALL(conv, bt_conv(x[0], x[1], conv_options(0)))
-CALL(conv_groups, bt_conv(x[0], x[1], conv_options(1)))
-CALL(conv_data, bt_conv_transposed(x[0], x[1], conv_options(2)))
+CALL(conv, (bt_conv)(x[0], x[1], conv_options(0)))
+CALL(conv_groups, (bt_conv)(x[0], x[1], conv_options(1)))
+CALL(conv_data, (bt_conv_transposed)(x[0], x[1], conv_options(2)))
 CALL(conv_weights, conv_weights(x[0], x[1], 0, ((bt_shape){3, {2, 2, 3}})))
 CALL(conv_weights_groups, conv_weights(x[0], x[1], 1, ((bt_shape){4, {2, 1, 2, 2}})))
 /* Masks, lengths and shared heads; the gradient's cases are the gradients of a sum of squares. */
 static bt_array *attention(bt_array *q, bt_array *k, bt_array *v) {
-    return bt_attention(q, k, v, BT_ATTENTION(.causal = true, .scale = 0.7));
+    return bt_attention(q, k, v, .causal = true, .scale = 0.7);
 }
 static bt_array *attention_masked(bt_array *q, bt_array *k, bt_array *mask) {
-    return bt_attention(q, k, k, BT_ATTENTION(.mask = mask, .lengths = BT_ARRAY(int32_t, (2), 2, 3)));
+    return bt_attention(q, k, k, .mask = mask, .lengths = BT_ARRAY(int32_t, (2), 2, 3));
 }
 static bt_array *attention_gradient(bt_array *out, bt_array *x) {
     return bt_grad1(bt_sum(bt_square(out), BT_ALL, false), x);

@@ -63,14 +63,15 @@ bt_array *bti_permute(bt_array *x, const int *axes) {
 bt_array *bt_permute_axes(bt_array *x, bt_axes axes) {
     BTI_PUBLIC("bt_permute");
     BTI_NEED(x);
-    if (axes.count != bti_rank(x))
+    int count = axes.count == BTI_NO_AXES ? 0 : axes.count;
+    if (count != bti_rank(x))
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "name each of the %d axes of shape %s once, in the new order",
                                bti_rank(x), bti_shape_string(x).text));
     uint32_t mask; /* refuses doubled ones */
     bt_array *poison;
     if (!bti_axes_mask(x, axes, &mask, &poison)) BTI_RETURN(poison);
     int order[BTI_MAX_RANK];
-    for (int i = 0; i < axes.count; i++) (void)bti_axis(x, axes.axis[i], &order[i], &poison);
+    for (int i = 0; i < count; i++) (void)bti_axis(x, axes.axis[i], &order[i], &poison);
     BTI_RETURN(bti_permute(x, order));
 }
 

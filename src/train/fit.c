@@ -1,3 +1,4 @@
+#include <berth/losses.h>
 #include <berth/random.h>
 #include <berth/train.h>
 #include <berth/view.h>
@@ -14,7 +15,7 @@
 
 static bt_array *default_loss(bt_layer *model, bt_array *x, bt_array *y, void *unused) {
     (void)unused;
-    return bt_cross_entropy(bt_apply(model, x), y);
+    return bt_cross_entropy(bt_apply(model, x), y, NULL);
 }
 
 typedef struct fit {

@@ -88,24 +88,24 @@ CALL(matmul, bti_record_matmul(x[0], x[1]))
 static bt_array *conv_weights(bt_array *x, bt_array *y, bt_shape of_w, int64_t groups) {
     bt_array *w = bt_full_shape(0, BT_F32, of_w), *made[1];
     const bt_conv_options *options = BT_CONV(.stride = {2}, .pad_low = {1}, .groups = groups);
-    bt_array *loss = bt_sum(bt_mul(bt_conv(x, w, options), y), BT_ALL, false);
+    bt_array *loss = bt_sum(bt_mul((bt_conv)(x, w, options), y), BT_ALL, false);
     return bt_grad(loss, &w, 1, made) == BT_OK ? made[0] : bti_poison(bti_error_last());
 }
 /* Of a sum of what is made, so that the gradient that flows into it is none of x. */
 static bt_array *attention_gradient(bt_array **x, int of) {
-    bt_array *made, *out = bt_attention(x[0], x[1], x[2], BT_ATTENTION(.causal = true));
+    bt_array *made, *out = bt_attention(x[0], x[1], x[2], .causal = true);
     bt_status status = bt_grad(bt_sum(bt_square(out), BT_ALL, false), &x[of], 1, &made);
     return status == BT_OK ? made : bti_poison(bti_error_last());
 }
-CALL(attention, bt_attention(x[0], x[1], x[2], BT_ATTENTION(.causal = true)))
-CALL(attention_masked, bt_attention(x[0], x[1], x[1], BT_ATTENTION(.mask = x[2], .lengths = x[3])))
+CALL(attention, bt_attention(x[0], x[1], x[2], .causal = true))
+CALL(attention_masked, bt_attention(x[0], x[1], x[1], .mask = x[2], .lengths = x[3]))
 CALL(attention_gradient_q, attention_gradient(x, 0))
 CALL(attention_gradient_k, attention_gradient(x, 1))
 CALL(attention_gradient_v, attention_gradient(x, 2))
-CALL(conv, bt_conv(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1})))
-CALL(conv_groups, bt_conv(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1}, .groups = 2)))
-CALL(conv_data, bt_conv_transposed(x[0], x[1], BT_CONV(.stride = {2}, .pad_low = {1})))
-CALL(conv_data_groups, bt_conv_transposed(x[0], x[1], BT_CONV(.stride = {2}, .groups = 2)))
+CALL(conv, bt_conv(x[0], x[1], .stride = {2}, .pad_low = {1}))
+CALL(conv_groups, bt_conv(x[0], x[1], .stride = {2}, .pad_low = {1}, .groups = 2))
+CALL(conv_data, bt_conv_transposed(x[0], x[1], .stride = {2}, .pad_low = {1}))
+CALL(conv_data_groups, bt_conv_transposed(x[0], x[1], .stride = {2}, .groups = 2))
 CALL(conv_weights, conv_weights(x[0], x[1], (bt_shape){3, {3, 2, 2}}, 1))
 CALL(conv_weights_groups, conv_weights(x[0], x[1], (bt_shape){3, {4, 1, 2}}, 2))
 CALL(barrier, bti_record_by_rules(BTI_OP_barrier, x, 2, NULL))

@@ -116,7 +116,7 @@ static bt_status parts(void) {
 static bt_status attentions(void) {
     bt_array *q = bt_input(BT_F32, 2, 2, 2), *v = bt_input(BT_F32, 1, 3, 2), *lengths = bt_input(BT_I32), *t, *g, *h;
     bt_array *mask = bt_lt(bt_arange(0, 3, 1, BT_F32), bt_f32(5)), *one = bt_ones_like(v), *out[4];
-    bt_array *made = bt_attention(q, bt_ones(BT_F32, 1, 3, 2), v, BT_ATTENTION(.mask = mask, .lengths = lengths));
+    bt_array *made = bt_attention(q, bt_ones(BT_F32, 1, 3, 2), v, .mask = mask, .lengths = lengths);
     bt_array *loss = bt_sum(bt_square(made), BT_ALL, false);
     BTI_TRY(bt_grad(loss, &v, 1, &g));
     BTI_TRY(bt_jvp(&loss, 1, &v, &one, 1, &t));

@@ -135,6 +135,7 @@ static int compare_texts(const char *a, const char *b) { return strcmp(a ? a : "
 static int compare_kernels(const bti_trace_event *a, const bti_trace_event *b) {
     int order = strcmp(a->name, b->name);
     for (int i = 0; i < BTI_TRACE_OPERATIONS && !order; i++) order = compare_texts(a->operations[i], b->operations[i]);
+    if (!order) order = compare_texts(a->label, b->label);
     if (!order) order = compare_texts(a->file, b->file);
     return order ? order : a->line - b->line;
 }
@@ -216,6 +217,7 @@ static void add_kernels(bti_str *text, const row_list *rows) {
         add_share(text, r->ns, total);
         add_speed(text, r->bytes, r->ns);
         bti_str_addf(text, "  %s", bti_trace_operations(r->like, names, sizeof names));
+        if (r->like->label) bti_str_addf(text, " as \"%s\"", r->like->label);
         if (r->like->file)
             bti_str_addf(text, " %s:%d", bti_site_file((bti_site){r->like->file, r->like->line}), r->like->line);
         bti_str_add(text, "\n");

@@ -150,6 +150,7 @@ static json_t *integer(uint64_t number) { return json_integer((json_int_t)number
 static void add_place(json_t *to, const bti_trace_event *event) {
     const char *call = event->operations[0];
     json_object_set_new(to, "call", json_string(call ? call : ""));
+    if (event->label) json_object_set_new(to, "label", json_string(event->label));
     json_object_set_new(to, "file",
                         json_string(event->file ? bti_site_file((bti_site){event->file, event->line}) : ""));
     json_object_set_new(to, "line", json_integer(event->file ? event->line : 0));

@@ -53,6 +53,7 @@ static void end_slice(trace_output *out, const bti_trace_event *event) {
     fprintf(out->to.file, ",\"thread\":%" PRIu32, event->thread);
     char names[256];
     if (*bti_trace_operations(event, names, sizeof names)) bti_chrome_pair(&out->to, "operation", names);
+    if (event->label) bti_chrome_pair(&out->to, "label", event->label);
     if (event->file) {
         bti_chrome_pair(&out->to, "file", bti_site_file((bti_site){event->file, event->line}));
         fprintf(out->to.file, ",\"line\":%" PRId32, event->line);

@@ -59,10 +59,6 @@ static const struct {
     {"logical_and", bt_logical_and},
     {"logical_or", bt_logical_or},
     {"logical_xor", bt_logical_xor},
-    {"mse", bt_mse},
-    {"mae", bt_mae},
-    {"cross_entropy", bt_cross_entropy},
-    {"binary_cross_entropy", bt_binary_cross_entropy},
 };
 
 static const struct {
@@ -89,7 +85,6 @@ static bt_array *do_cast(call *c) { return bt_cast(c->in[0], attr_dtype(c, "dtyp
 static bt_array *do_bitcast(call *c) { return bt_bitcast(c->in[0], attr_dtype(c, "dtype", c->out_dtype)); }
 static bt_array *do_where(call *c) { return bt_where(c->in[0], c->in[1], c->in[2]); }
 static bt_array *do_add_n(call *c) { return bt_add_n(c->in, c->in_count); }
-static bt_array *do_huber(call *c) { return bt_huber(c->in[0], c->in[1], attr_double(c, "delta", 1)); }
 
 /* Weights, then positive weights, are inputs behind the first two. */
 static bt_loss_options loss_options(call *c) {
@@ -106,23 +101,23 @@ static bt_loss_options loss_options(call *c) {
 }
 static bt_array *do_mse_loss(call *c) {
     bt_loss_options options = loss_options(c);
-    return bt_mse_loss(c->in[0], c->in[1], &options);
+    return (bt_mse)(c->in[0], c->in[1], &options);
 }
 static bt_array *do_mae_loss(call *c) {
     bt_loss_options options = loss_options(c);
-    return bt_mae_loss(c->in[0], c->in[1], &options);
+    return (bt_mae)(c->in[0], c->in[1], &options);
 }
 static bt_array *do_huber_loss(call *c) {
     bt_loss_options options = loss_options(c);
-    return bt_huber_loss(c->in[0], c->in[1], attr_double(c, "delta", 1), &options);
+    return (bt_huber)(c->in[0], c->in[1], attr_double(c, "delta", 1), &options);
 }
 static bt_array *do_binary_cross_entropy_loss(call *c) {
     bt_loss_options options = loss_options(c);
-    return bt_binary_cross_entropy_loss(c->in[0], c->in[1], &options);
+    return (bt_binary_cross_entropy)(c->in[0], c->in[1], &options);
 }
 static bt_array *do_cross_entropy_loss(call *c) {
     bt_loss_options options = loss_options(c);
-    return bt_cross_entropy_loss(c->in[0], c->in[1], &options);
+    return (bt_cross_entropy)(c->in[0], c->in[1], &options);
 }
 
 /* --- reductions ------------------------------------------------------------------------------------------------------ */
@@ -298,7 +293,7 @@ static bt_array *do_attention(call *c) {
                       .scale = attr_double(c, "scale", 0));
     if (mask) options.mask = c->in[mask];
     if (lengths) options.lengths = c->in[lengths];
-    return bt_attention(c->in[0], c->in[1], c->in[2], &options);
+    return (bt_attention)(c->in[0], c->in[1], c->in[2], &options);
 }
 static bt_array *do_pool(call *c, bt_array *(*pooled)(bt_array *, const bt_pool_options *)) {
     bt_pool_options options = *BT_POOL(.exclude_pads = attr_bool(c, "exclude_pads", false));
@@ -327,8 +322,9 @@ static bt_array *do_trace(call *c) { return bt_trace(c->in[0]); }
 static bt_array *do_outer(call *c) { return bt_outer(c->in[0], c->in[1]); }
 static bt_array *do_kron(call *c) { return bt_kron(c->in[0], c->in[1]); }
 static bt_axes axes_named(call *c, const char *name) {
-    bt_axes axes = {0};
+    bt_axes axes = BT_AXES();
     const json_t *list = attr(c, name);
+    if (json_array_size(list)) axes.count = 0;
     for (size_t i = 0; i < json_array_size(list) && i < BT_MAX_RANK; i++)
         axes.axis[axes.count++] = json_integer_value(json_array_get(list, i));
     return axes;
@@ -388,7 +384,11 @@ static const struct {
     {"bitcast", 1, 1, do_bitcast},
     {"where", 3, 3, do_where},
     {"add_n", 1, 64, do_add_n},
-    {"huber", 2, 2, do_huber},
+    {"huber", 2, 2, do_huber_loss},
+    {"mse", 2, 2, do_mse_loss},
+    {"mae", 2, 2, do_mae_loss},
+    {"cross_entropy", 2, 2, do_cross_entropy_loss},
+    {"binary_cross_entropy", 2, 2, do_binary_cross_entropy_loss},
     {"mse_loss", 2, 2, do_mse_loss},
     {"mae_loss", 2, 2, do_mae_loss},
     {"huber_loss", 2, 2, do_huber_loss},

@@ -63,7 +63,7 @@ class Build:
 
     def __init__(self, folder):
         self.folder = folder
-        self.link = self.commands("libberth.so.0.1.0")[-1]
+        self.link = self.commands("libberth.so.0.2.0")[-1]
         self.dependents = {}
         current = None
         for line in subprocess.run(["ninja", "-C", folder, "-t", "deps"], capture_output=True, text=True).stdout.splitlines():
@@ -86,7 +86,7 @@ class Build:
         return self.dependents.get(file, set())
 
     def make_library(self, mutant, work):
-        """Patches a copy of the sources in `work`, where libberth.so.0 is made, and `test` if the mutant's test needs no library."""
+        """Patches a copy of the sources in `work`, where libberth.so.1 is made, and `test` if the mutant's test needs no library."""
         for part in ("src", "include"):
             shutil.copytree(ROOT / part, work / part)
         shutil.copytree(self.folder / "generated", work / "generated")
@@ -108,7 +108,7 @@ class Build:
             subprocess.run(command, shell=True, cwd=self.folder, check=True, capture_output=True, text=True)
             link = link.replace(f" {target} ", f" {made} ")
             made_objects.append(made)
-        link = re.sub(r"-o libberth\.so\.0\.1\.0", f"-o {work}/libberth.so.0", link)
+        link = re.sub(r"-o libberth\.so\.0\.2\.0", f"-o {work}/libberth.so.1", link)
         subprocess.run(link, shell=True, cwd=self.folder, check=True, capture_output=True)
         link = self.commands(mutant.program)[-1]
         if INTERNAL in link:

@@ -99,7 +99,7 @@ static bt_array *made_of(const attention *of, bt_array *const *x, int result) {
     bt_attention_options options = *BT_ATTENTION(.causal = of->causal, .from_end = of->from_end, .scale = of->scale);
     if (of->mask) options.mask = of->mask == 1 ? bt_ne(x[MASK], bt_zeros_like(x[MASK])) : x[MASK];
     if (of->lengths) options.lengths = lengths_of(of);
-    bt_array *out = bt_attention(x[Q], x[K], x[V], &options), *made;
+    bt_array *out = (bt_attention)(x[Q], x[K], x[V], &options), *made;
     if (result < 0) return out;
     bt_array *wanted = x[result];
     return bt_grad(bt_sum(bt_mul(out, x[SLOPE]), BT_ALL, false), &wanted, 1, &made) == BT_OK ? made : NULL;

@@ -68,16 +68,16 @@ static bt_array *made_of(const window *of, bt_array *x, bt_array *w, bt_array *y
     memcpy(options.pad_low, of->low, sizeof options.pad_low);
     memcpy(options.pad_high, of->high, sizeof options.pad_high);
     memcpy(options.dilation, of->dilation, sizeof options.dilation);
-    if (!y) return bt_conv(x, w, &options);
+    if (!y) return (bt_conv)(x, w, &options);
     if (!x) { /* so long as x was: what the strides leave over */
         for (int i = 0; i < of->axes; i++)
             options.output_pad[i] =
                 (of->size[i] + of->low[i] + of->high[i] - of->dilation[i] * (of->kernel[i] - 1) - 1) % of->stride[i];
-        return bt_conv_transposed(y, w, &options);
+        return (bt_conv_transposed)(y, w, &options);
     }
     bt_array *made;
     w = bt_full_shape(0, bt_dtype_of(x), shape_of_w);
-    bt_array *loss = bt_sum(bt_mul(bt_conv(x, w, &options), y), BT_ALL, false);
+    bt_array *loss = bt_sum(bt_mul((bt_conv)(x, w, &options), y), BT_ALL, false);
     return bt_grad(loss, &w, 1, &made) == BT_OK ? made : NULL;
 }
 

@@ -65,7 +65,7 @@ static void run_reduce(const row *of) {
                                 shape_text(shapes[s]), mask))
                     continue;
                 host x = host_draw(dtype, shapes[s], of->low, of->high, (layout)lies, &seed);
-                bt_axes axes = {0, {0}};
+                bt_axes axes = mask ? BT_ALL : BT_AXES();
                 for (int i = 0; i < shapes[s].rank; i++)
                     if (mask >> i & 1) axes.axis[axes.count++] = i % 2 ? i - shapes[s].rank : i;
                 host want = reduced(&x, r, mask, mask & 1);

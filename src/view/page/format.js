@@ -35,7 +35,7 @@ function countText(count) {
 
 function placeText(args) {
   const place = args.file ? args.file + ":" + args.line : "";
-  return [args.operation, place].filter(Boolean).join("  ·  ");
+  return [args.label, args.operation, place].filter(Boolean).join("  ·  ");
 }
 
 // A line of the ruler every 1, 2 or 5 of a unit: about `wanted` of them in `span`.

@@ -42,7 +42,7 @@ function addBar(trace, group, event) {
 }
 
 function addKernel(trace, group, bar) {
-  const args = bar.args, key = [bar.name, args.operation, args.file, args.line].join("\n");
+  const args = bar.args, key = [bar.name, args.label, args.operation, args.file, args.line].join("\n");
   let kernel = trace.kernels.get(key);
   if (!kernel) trace.kernels.set(key, kernel = {key, name: bar.name, args, calls: 0, total: 0, bytes: 0});
   kernel.calls++;

@@ -1,0 +1,8 @@
+/* Labels that programs give to what they record: texts that live to the end of the process, each once. */
+#ifndef BTI_BASE_LABEL_H
+#define BTI_BASE_LABEL_H
+
+/* `outer/text`, or `text` where outer is NULL; the same pointer for the same text. Outside of the bound on their number, and out of memory, "...". */
+const char *bti_label(const char *outer, const char *text);
+
+#endif
