@@ -21,6 +21,7 @@ typedef struct label {
 BTI_STATIC_LOCK(labels_lock, labels)
 static label *chains[CHAINS];
 static int count;
+atomic_bool bti_labels_made;
 
 static const char *find_or_add(label **chain, const char *text, size_t length) {
     for (label *l = *chain; l; l = l->next)
@@ -31,6 +32,7 @@ static const char *find_or_add(label **chain, const char *text, size_t length) {
     added->next = *chain;
     *chain = added;
     count++;
+    atomic_store(&bti_labels_made, true);
     return added->text;
 }
 

@@ -74,10 +74,6 @@ size_t bti_prepared_bytes(const bti_prepared *prepared); /* of host memory, abou
  * changed. Before its first run. */
 bool bti_prepared_stand_in(bti_prepared *prepared, size_t count,
                            int64_t (*number)(const bti_node *node, const void *context), const void *context);
-/* The node of a run that a node of the plan stands for. nodes: NULL of a plan without stand-ins. */
-static inline bti_node *bti_run_node(bti_node *const *nodes, const bti_node *named) {
-    return nodes ? nodes[named->claimed] : (bti_node *)(uintptr_t)named;
-}
 
 /* Reserves all memory of a run, then enqueues it; on return every result's node is DONE with its buffer and layout. All or
  * nothing: when memory is short nothing was enqueued and nodes are as they were; *error then holds the cause (retained).

@@ -154,7 +154,7 @@ static int add_operation(const char **operations, int count, const char *name) {
 }
 
 bti_trace_asked bti_trace_asked_of(const bti_plan *plan, const bti_step *step) {
-    bti_trace_asked asked = {.place = step->node->place};
+    bti_trace_asked asked = {.place = bti_step_place(plan, step, NULL)};
     if (step->kind == BTI_STEP_WORK && step->op == BTI_OP_custom) asked.own = step->node->host->name;
     const char *last = asked.place.name;
     int count = 0;

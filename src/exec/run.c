@@ -302,7 +302,7 @@ uint64_t bti_exec_start(bti_run *run) {
     size_t count = of->tasks.count; /* the run may be gone when the last one is submitted */
     bti_clock_host_works(BTI_HOST_SUBMITS);
     for (size_t s = 0; s < of->plan.steps.count; s++)
-        run->places[s] = bti_run_node(run->nodes, of->plan.steps.items[s].node)->place;
+        run->places[s] = bti_step_place(&of->plan, &of->plan.steps.items[s], run->nodes);
     run->nodes = NULL;
     uint64_t start = bti_trace_begin(), hash = start ? bti_plan_hash(&of->plan) : 0;
     uint32_t traced = run->traced = start ? bti_trace_new_run() : 0;

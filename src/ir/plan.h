@@ -3,6 +3,7 @@
 #ifndef BTI_IR_PLAN_H
 #define BTI_IR_PLAN_H
 
+#include "base/label.h"
 #include "base/vec.h"
 #include "ir/kernel.h"
 #include "ir/node.h"
@@ -158,6 +159,17 @@ static inline const int64_t *bti_plan_numbers(const bti_plan *plan, const bti_st
 }
 static inline bool bti_step_has_kernel(const bti_step *step) {
     return step->kind == BTI_STEP_KERNEL || step->kind == BTI_STEP_PRODUCT;
+}
+/* The node of a run that a node of the plan stands for. nodes: NULL of a plan without stand-ins (exec/exec.h). */
+static inline bti_node *bti_run_node(bti_node *const *nodes, const bti_node *named) {
+    return nodes ? nodes[named->claimed] : (bti_node *)(uintptr_t)named;
+}
+/* The place of its last operation in a run; the label is that of the last one that has a label. */
+static inline bti_place bti_step_place(const bti_plan *plan, const bti_step *step, bti_node *const *nodes) {
+    bti_place place = bti_run_node(nodes, step->node)->place;
+    for (int m = bti_labels_used() ? step->member_count : 0; m-- > 0 && !place.label;)
+        place.label = bti_run_node(nodes, plan->members.items[step->first_member + m])->place.label;
+    return place;
 }
 /* How many of its inputs are the kernel's; those of a product come next. */
 static inline int bti_step_kernel_inputs(const bti_step *step) {

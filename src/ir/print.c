@@ -113,7 +113,7 @@ static void add_collective(bti_str *text, const bti_plan *plan, const bti_step *
         add_value_type(text, bti_plan_operand(plan, step, i));
     }
     bti_str_addf(text, "  %lld bytes on each", (long long)collective_bytes(plan, step));
-    add_place(text, step->node->place);
+    add_place(text, bti_step_place(plan, step, NULL));
     bti_str_add(text, "\n");
 }
 
@@ -126,7 +126,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
         bti_str_addf(text, "copy        %s -> %s  ", device_name(step->device), device_name(storage->device));
         add_value_type(text, output);
         bti_str_addf(text, "  %lld bytes", (long long)storage->bytes);
-        add_place(text, step->node->place);
+        add_place(text, bti_step_place(plan, step, NULL));
         bti_str_add(text, "\n");
         return;
     }
@@ -153,7 +153,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
     }
     if (step->own_kernel) bti_str_add(text, "  its own kernel");
     add_rules(text, plan, step);
-    add_place(text, step->node->place);
+    add_place(text, bti_step_place(plan, step, NULL));
     bti_str_add(text, "\n");
     if (step->kind == BTI_STEP_CONTROL) add_regions(text, &plan->controls.items[step->control], depth, device_name);
     if (!bti_step_has_kernel(step)) return;
@@ -238,13 +238,13 @@ static json_t *json_of_input(const bti_plan *plan, const bti_step *step, int i) 
     return of;
 }
 
-static json_t *json_of_place(const bti_node *node) {
+static json_t *json_of_place(bti_place of) {
     json_t *place = json_object();
-    if (node->place.name) json_object_set_new(place, "call", json_string(node->place.name));
-    if (node->place.label) json_object_set_new(place, "label", json_string(node->place.label));
-    if (node->place.site.file) {
-        json_object_set_new(place, "file", json_string(bti_site_file(node->place.site)));
-        json_object_set_new(place, "line", json_integer(node->place.site.line));
+    if (of.name) json_object_set_new(place, "call", json_string(of.name));
+    if (of.label) json_object_set_new(place, "label", json_string(of.label));
+    if (of.site.file) {
+        json_object_set_new(place, "file", json_string(bti_site_file(of.site)));
+        json_object_set_new(place, "line", json_integer(of.site.line));
     }
     return place;
 }
@@ -253,7 +253,7 @@ static json_t *json_of_operations(const bti_plan *plan, const bti_step *step) {
     json_t *operations = json_array();
     for (int m = 0; m < step->member_count; m++) {
         const bti_node *node = plan->members.items[step->first_member + m];
-        json_t *operation = json_of_place(node);
+        json_t *operation = json_of_place(node->place);
         json_object_set_new(operation, "operation", json_string(bti_op_info((bti_op)node->op)->name));
         json_object_set_new(operation, "rule", json_string(rule_text((bti_rule)node->rule)));
         json_array_append_new(operations, operation);
@@ -280,7 +280,7 @@ static void add_json_regions(json_t *of, const bti_control *control, const char 
 
 static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const char *(*device_name)(int)) {
     static const char *const kinds[] = {"operation", "kernel", "copy", "control", "product", "collective"};
-    json_t *of = json_of_place(step->node), *inputs = json_array(), *outputs = json_array();
+    json_t *of = json_of_place(bti_step_place(plan, step, NULL)), *inputs = json_array(), *outputs = json_array();
     json_object_set_new(of, "kind", json_string(kinds[step->kind]));
     json_object_set_new(of, "device", json_string(device_name(step->device)));
     if (step->kind == BTI_STEP_COPY) {
