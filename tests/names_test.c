@@ -518,6 +518,10 @@ static void devices_and_flags(void **state) {
     ERROR(bt_set_contexts, bt_set_contexts(NULL));
     ERROR(bt_set_contexts, bt_set_contexts("cuda7->gpu0"));
     ERROR(bt_set_devices, bt_set_devices(NULL));
+    ERROR(bt_set_visible_devices, bt_set_visible_devices(BT_CPU, NULL, 0));
+    ERROR(bt_set_logical_devices, bt_set_logical_devices(NULL, NULL, 0));
+    ERROR(bt_physical_devices_text, bt_physical_devices_text((bt_kind)99));
+    ERROR(bt_logical_devices_text, bt_logical_devices_text((bt_kind)99));
     ERROR(bt_set_devices, bt_set_devices("sim:nothing"));
     ERROR(bt_memory, bt_memory(NULL, NULL));
     ERROR(bt_pinned, bt_pinned(NULL, 1));

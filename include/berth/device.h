@@ -120,6 +120,28 @@ BT_API bt_device *bt_default_device(void);
 BT_API BT_MUST_USE bt_status bt_set_default_device(const char *name);
 #define bt_set_default_device(device) BTI_AT_MUST(bt_set_default_device(BTI_DEVICE(device)))
 
+/* --- which devices there are ---------------------------------------------------------------------------------------- */
+
+/* TensorFlow's set_visible_devices: of a kind only these are there from now on, numbered in the list's order; count 0: none. The others are not
+ * listed, found or opened, and pointers to devices of the kind from before must not be used. Any thread. INVALID_ARGUMENT: a device of another kind, one twice, or NULL;
+ * FAILED_PRECONDITION: a device of the kind was opened already, or lists were replaced so often that there is no room for more;
+ * UNIMPLEMENTED: BT_CPU, which is always there. On an error nothing is changed. */
+BT_API BT_MUST_USE bt_status bt_set_visible_devices(bt_kind kind, bt_device *const *devices, int count);
+#define bt_set_visible_devices(...) BTI_AT_MUST(bt_set_visible_devices(__VA_ARGS__))
+/* TensorFlow's logical device configuration: the hardware of `device` becomes `count` >= 1 devices, with memory limits of limits[i] bytes (0: none of its own), so
+ * that a program for several GPUs runs on one. They take the device's place in the order, those behind it move. Each has queues and memory of its own;
+ * they share its cores, and what is copied from one to another goes over its memory. Simulated ones with a clock compute as if each had a card. Pointers and
+ * errors as for bt_set_visible_devices. */
+BT_API BT_MUST_USE bt_status bt_set_logical_devices(bt_device *device, const size_t *limits, int count);
+#define bt_set_logical_devices(...) BTI_AT_MUST(bt_set_logical_devices(__VA_ARGS__))
+/* "[PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')]": what the machine has of a kind, hidden by bt_set_visible_devices or not;
+ * "[LogicalDevice(name='/device:GPU:0', device_type='GPU')]": what programs use. As TensorFlow prints them. The caller owns the text: bt_free. NULL when host memory
+ * is exhausted, or kind is none. */
+BT_API char *bt_physical_devices_text(bt_kind kind);
+#define bt_physical_devices_text(...) BTI_AT(char *, bt_physical_devices_text(__VA_ARGS__))
+BT_API char *bt_logical_devices_text(bt_kind kind);
+#define bt_logical_devices_text(...) BTI_AT(char *, bt_logical_devices_text(__VA_ARGS__))
+
 /* --- context names ------------------------------------------------------------------------------------------------ */
 
 /* Maps names to devices: "dev0->cuda0;dev1->cuda1" (the flag `contexts` does the same at start-up). A name may not

@@ -322,6 +322,11 @@ static bt_status find_reducer(const int *ids, int count, void **states, const bt
                             bti_registry_at(ids[0])->name, device->name, (*driver)->name, device->driver->name);
         states[i] = device->state;
     }
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            if (bti_registry_at(ids[i])->facts.ordinal == bti_registry_at(ids[k])->facts.ordinal)
+                return bti_fail(BT_UNIMPLEMENTED, "%s and %s are one card (bt_set_logical_devices)",
+                                bti_registry_at(ids[k])->name, bti_registry_at(ids[i])->name);
     if ((*driver)->all_reduce) return BT_OK;
     return bti_fail(BT_UNIMPLEMENTED, "the driver %s does not fold over devices", (*driver)->name);
 }

@@ -109,6 +109,15 @@ static bool add_device(const bti_driver *driver, const bti_device_facts *facts, 
     return true;
 }
 
+void bti_probe_add_again(const bt_device *like, size_t limit) {
+    account unused = {0};
+    char *details = like->details ? bti_strdup(like->details) : NULL;
+    if (!add_device(like->driver, &like->facts, like->unready, details, &unused)) return;
+    bt_device *added = bti_registry_at(bti_registry_total() - 1);
+    added->limit = limit ? limit : like->limit;
+    added->twin = false;
+}
+
 /* The order in which devices are listed: those that no mask applies to, then GPUs in the order of CUDA's mask. */
 static int apply_mask(const bti_driver *driver, const bti_device_facts *facts, int count, const char *mask, int *order,
                       bti_str *hidden) {

@@ -13,6 +13,8 @@ typedef struct bti_view { /* what decides which devices are listed */
 void bti_probe(unsigned kinds, const bti_view *view);
 /* Adds the simulated devices of these kinds again, after the former ones were retired. */
 void bti_probe_simulated(unsigned kinds, const bti_view *view);
+/* Adds a device of the same hardware, as the next of its kind. There is room. */
+void bti_probe_add_again(const bt_device *like, size_t limit);
 /* Why there are no devices of the kind, or fewer: what its drivers tried (with `none`), and what the mask hid. */
 void bti_probe_reasons(bt_kind kind, bool none, bti_str *text);
 /* How the library of a driver of the kind (NULL: of any driver) hung, crashed or ended the child process; NULL: none did. */

@@ -23,17 +23,23 @@ BTI_STATIC_LOCK_RECURSIVE(registry_lock, registry)
 static enum { UNREAD, READING, READ } settings;
 static unsigned asking; /* kinds that drivers are being asked for, by this thread */
 static bti_sim_spec simulated;
+static int physical[BT_KIND_COUNT]; /* devices before any were chosen, + 1; 0: none were */
 static bti_error *setup_fault;
 static char *mask; /* CUDA_VISIBLE_DEVICES as it was read; NULL: unset */
 static atomic_bool mask_change_logged;
+
+static int count_of(bt_kind kind) {
+    int count = 0;
+    while (bti_registry_find(kind, count)) count++;
+    return count;
+}
 
 /* --- from a name to a device ---------------------------------------------------------------------------------------- */
 
 /* "there are GPU:0 to GPU:3", "there is only GPU:0", "there is none", or why */
 bt_status bti_registry_missing(bt_kind kind, const char *shown) {
-    int count = 0;
+    int count = count_of(kind);
     char range[96];
-    while (bti_registry_find(kind, count)) count++;
     if (count > 1)
         snprintf(range, sizeof range, "there are %s:0 to %s:%d", bt_kind_name(kind), bt_kind_name(kind), count - 1);
     else if (count == 1)
@@ -308,6 +314,7 @@ void bti_registry_forget(void) {
     bti_free(mask);
     mask = NULL;
     simulated = (bti_sim_spec){0};
+    memset(physical, 0, sizeof physical);
     bti_flags_pass(BTI_ANY_TIME);
     bti_lock_give(&registry_lock);
 }
@@ -316,31 +323,45 @@ uint64_t bti_registry_changes(void) { return atomic_load_explicit(&changes, memo
 
 /* --- simulated devices -------------------------------------------------------------------------------------------- */
 
+static bt_status check_unopened(bt_kind kind) {
+    for (int i = 0;; i++) {
+        const bt_device *device = bti_registry_find(kind, i);
+        if (!device) return BT_OK;
+        if (atomic_load(&device->opened))
+            return bti_fail(BT_FAILED_PRECONDITION, "%s was opened already; say so before the first use of a device",
+                            device->name);
+    }
+}
+
+static bt_status check_room(int added) {
+    if (bti_registry_total() + added <= BTI_MAX_DEVICES) return BT_OK;
+    return bti_fail(BT_FAILED_PRECONDITION, "there can be %d devices in all, replaced ones too", BTI_MAX_DEVICES);
+}
+
+static void retire_all(bt_kind kind) {
+    for (bt_device *device; (device = bti_registry_find(kind, 0));) {
+        for (int i = 1; device; device = bti_registry_find(kind, i++)) atomic_store(&device->retired, true);
+    }
+}
+
 /* Under the lock, with the registry read. */
 static bt_status replace_devices(const bti_sim_spec *spec) {
     unsigned kinds = 0;
     int added = 0;
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
-        if (spec->named[kind]) added += spec->count[kind], kinds |= BTI_KIND(kind);
-        for (int i = 0; spec->named[kind]; i++) {
-            bt_device *device = bti_registry_find((bt_kind)kind, i);
-            if (!device) break;
-            if (atomic_load(&device->opened))
-                return bti_fail(BT_FAILED_PRECONDITION, "%s was opened already", device->name);
-        }
+        if (!spec->named[kind]) continue;
+        added += spec->count[kind];
+        kinds |= BTI_KIND(kind);
+        BTI_TRY(check_unopened((bt_kind)kind));
     }
-    if (bti_registry_total() + added > BTI_MAX_DEVICES)
-        return bti_fail(BT_FAILED_PRECONDITION, "there can be %d devices in all, replaced ones too", BTI_MAX_DEVICES);
+    BTI_TRY(check_room(added));
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) {
         if (!spec->named[kind]) continue;
         simulated.named[kind] = true;
         simulated.count[kind] = spec->count[kind];
         memcpy(simulated.bytes[kind], spec->bytes[kind], sizeof simulated.bytes[kind]);
         memcpy(simulated.models[kind], spec->models[kind], sizeof simulated.models[kind]);
-        for (bt_device *device; (device = bti_registry_find((bt_kind)kind, 0));) {
-            for (int i = 1; device; device = bti_registry_find((bt_kind)kind, i++))
-                atomic_store(&device->retired, true);
-        }
+        retire_all((bt_kind)kind);
     }
     configure_simulated();
     bti_view view = {&simulated, mask};
@@ -359,8 +380,54 @@ bt_status bt_set_devices(const char *text) {
     bti_registry_ensure_for_query(0);
     bti_lock_take(&registry_lock);
     bt_status status = replace_devices(&spec);
+    for (int kind = 0; kind < BT_KIND_COUNT && status == BT_OK; kind++)
+        if (spec.named[kind]) physical[kind] = 0;
     bti_lock_give(&registry_lock);
     return status;
+}
+
+/* --- chosen devices ------------------------------------------------------------------------------------------------- */
+
+/* Simulated ones are described anew, as no two may have one ordinal. */
+static bt_status choose_simulated(bt_kind kind, const bti_chosen *chosen, int count) {
+    bti_sim_spec spec = {0};
+    if (count > BTI_SIM_MAX)
+        return bti_fail(BT_INVALID_ARGUMENT, "%d devices; at most %d of a kind are simulated", count, BTI_SIM_MAX);
+    spec.named[kind] = true;
+    spec.count[kind] = count;
+    for (int i = 0; i < count; i++) {
+        int from = chosen[i].device->facts.ordinal % BTI_SIM_MAX;
+        spec.bytes[kind][i] = chosen[i].limit ? chosen[i].limit : simulated.bytes[kind][from];
+        spec.models[kind][i] = simulated.models[kind][from];
+    }
+    return replace_devices(&spec);
+}
+
+static bt_status choose_real(bt_kind kind, const bti_chosen *chosen, int count) {
+    BTI_TRY(check_unopened(kind));
+    BTI_TRY(check_room(count));
+    retire_all(kind);
+    for (int i = 0; i < count; i++) bti_probe_add_again(chosen[i].device, chosen[i].limit);
+    atomic_fetch_add(&changes, 1);
+    return BT_OK;
+}
+
+bt_status bti_registry_choose(bt_kind kind, const bti_chosen *chosen, int count) {
+    bti_registry_ensure_for_query(BTI_KIND(kind));
+    bti_lock_take(&registry_lock);
+    int before = count_of(kind);
+    bt_status status = simulated.named[kind] ? choose_simulated(kind, chosen, count) : choose_real(kind, chosen, count);
+    if (status == BT_OK && !physical[kind]) physical[kind] = before + 1;
+    bti_lock_give(&registry_lock);
+    return status;
+}
+
+int bti_registry_physical(bt_kind kind) {
+    bti_registry_ensure_for_query(BTI_KIND(kind));
+    bti_lock_take(&registry_lock);
+    int count = physical[kind] ? physical[kind] - 1 : count_of(kind);
+    bti_lock_give(&registry_lock);
+    return count;
 }
 
 /* --- whether a kind works ----------------------------------------------------------------------------------------- */
@@ -398,11 +465,9 @@ int bti_device_count(void) {
 }
 
 int bt_device_count(bt_kind kind) {
-    int count = 0;
     if ((unsigned)kind >= BT_KIND_COUNT) return 0;
     bti_registry_ensure_for_query(BTI_KIND(kind));
-    while (bti_registry_find(kind, count)) count++;
-    return count;
+    return count_of(kind);
 }
 
 char *bti_registry_broken(const char **maker) {

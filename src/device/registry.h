@@ -22,6 +22,14 @@ bt_status bti_registry_missing(bt_kind kind, const char *shown);
 const char *bti_registry_fault_of(const bti_name *name);
 /* Counts replacements by simulated devices and calls of bti_registry_forget. */
 uint64_t bti_registry_changes(void);
+/* The devices of a kind become those that are chosen of them, in this order; a limit of 0: as it was. FAILED_PRECONDITION once one was opened. */
+typedef struct bti_chosen {
+    const bt_device *device;
+    size_t limit; /* bytes of memory */
+} bti_chosen;
+bt_status bti_registry_choose(bt_kind kind, const bti_chosen *chosen, int count);
+/* How many there were of the kind before any were chosen. */
+int bti_registry_physical(bt_kind kind);
 /* As bti_probe_broken; the text is yours to bti_free. */
 char *bti_registry_broken(const char **maker);
 /* For shutdown, when all devices are closed: back to the state at the start. */
