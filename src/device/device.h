@@ -111,6 +111,7 @@ bool bti_device_is_fetched(int to_id, int from_id);
 /* Launches recorded once and run again, as in drivers/driver.h; for devices that can. */
 bool bti_device_records(int id);
 bt_status bti_device_graph_begin(int id);
+bt_status bti_device_graph_update(int id, void *graph, bool *can);
 bt_status bti_device_graph_end(int id, void **graph);
 bt_status bti_device_graph_run(int id, void *graph, bti_mark *marks, bool *stale);
 void bti_device_graph_free(int id, void *graph); /* NULL is fine */

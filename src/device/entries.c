@@ -295,6 +295,10 @@ bt_status bti_device_graph_begin(int id) {
     return bti_registry_at(id)->driver->graph_begin(bti_registry_at(id)->state);
 }
 
+bt_status bti_device_graph_update(int id, void *graph, bool *can) {
+    return bti_registry_at(id)->driver->graph_update(bti_registry_at(id)->state, graph, can);
+}
+
 bt_status bti_device_graph_end(int id, void **graph) {
     return bti_registry_at(id)->driver->graph_end(bti_registry_at(id)->state, graph);
 }

@@ -222,8 +222,12 @@ typedef struct bti_driver {
     /* (optional, all or none) Launches that are recorded once and replayed by one call. From begin to end, what the calling thread
      * launches, fills, copies within the device and marks is recorded and does not run.
      * graph_end: sets *graph to NULL if something could not be recorded; nothing ran then. Called after a failure too.
+     * graph_update: begins to change a recording instead of making one: up to graph_end, launches, fills and copies are compared with the recorded ones, in their order, and their
+     *     addresses and numbers take the places of those in later runs; runs in flight keep what they had. Marks stay as they are. *can false: nothing was begun, since arguments of the recording are not known
+     *     (those of a vendor's library). graph_end then sets *graph to NULL if a launch was another one than the recorded, and the recording is as before; if graph_end fails, it can only be freed.
      * graph_run: runs all recorded launches with the addresses of the recording. marks: set to those of this run, in the order of the recording; not if it fails or is stale. *stale: nothing ran, record again. */
     bt_status (*graph_begin)(void *device);
+    bt_status (*graph_update)(void *device, void *graph, bool *can);
     bt_status (*graph_end)(void *device, void **graph);
     bt_status (*graph_run)(void *device, void *graph, bti_mark *marks, bool *stale);
     void (*graph_free)(void *device, void *graph);

@@ -249,10 +249,11 @@ static const bti_target_facts timed_facts = {BTI_CUDA_FACTS}, timed_cpu_facts = 
     .text_give = bti_cpu_text_give, .launch = bti_sim_launch, .launch_kernel = bti_sim_launch_kernel,           \
     .memory = sim_memory_sizes, .all_reduce = bti_sim_all_reduce
 
-#define ENTRIES_OF_CARDS                                                                                \
-    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product,                     \
-    .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run, \
-    .graph_free = bti_sim_graph_free, .mark = bti_sim_mark, .read_mark = bti_sim_read_mark
+#define ENTRIES_OF_CARDS                                                                                      \
+    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product,                           \
+    .graph_begin = bti_sim_graph_begin, .graph_update = bti_sim_graph_update, .graph_end = bti_sim_graph_end, \
+    .graph_run = bti_sim_graph_run, .graph_free = bti_sim_graph_free, .mark = bti_sim_mark,                   \
+    .read_mark = bti_sim_read_mark
 
 #define ENTRIES_OF_TIMED                                                                         \
     .async = true, .record = bti_timed_record, .wait = bti_timed_wait, .query = bti_timed_query, \

@@ -53,6 +53,10 @@ uint64_t bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *dema
     return end - whole(ns);
 }
 
+void bti_sim_took_changes(const bti_sim_engines *engines, size_t count) {
+    if (bti_sim_has_clock(engines)) bti_clock_advance(whole(engines->model.call_ns / 2 * (double)count));
+}
+
 /* GB/s are bytes in a nanosecond. */
 static double copy_ns(double least, double bandwidth, size_t bytes) { return least + (double)bytes / bandwidth; }
 
