@@ -289,7 +289,12 @@ static void memory_of_products_is_always_new(void **state) {
         for (int i = 0; i < 3; i++) out = bt_add(out, bt_num(1));
         bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
         OK(bt_function_status(f));
-        for (int i = 0; i < FRESH; i++) OK(bt_eval(given[i] = bt_full(i, BT_F32, SIDE, SIDE)));
+        for (int i = 0; i < FRESH; i++) {
+            float data[SIDE * SIDE]; /* a constant would be one element, with strides of 0 */
+            for (int k = 0; k < SIDE * SIDE; k++) data[k] = (float)i;
+            given[i] = bt_from(data, BT_F32, BT_SHAPE(SIDE, SIDE));
+            OK(bt_eval(given[i]));
+        }
         for (int i = 0; i < FRESH; i++) OK(bt_eval(got[i] = bt_call1(f, &given[i], 1)));
         for (int i = 0; i < FRESH; i++) {
             assert_true(bt_item(bt_max(got[i], BT_ALL, false)) == 2 * SIDE * i * i + 3);
