@@ -211,6 +211,10 @@ typedef struct bti_driver {
                       bti_event made, size_t bytes, bti_work_end *end);
     bt_status (*follow)(void *device, bti_event event);
 
+    /* (optional) Copies into memory of the host beside what is launched, for devices whose facts say that they are fetched; without it a thread waits for the bytes, and downloads. Begins when `made`,
+     * an event of the device, is complete; nobody else waits for that one. `end` tells, by an event of the device, when the bytes are there. It does not wait. In the order of launches. */
+    bt_status (*fetch)(void *device, void *host, uint64_t address, bti_event made, size_t bytes, bti_work_end *end);
+
     /* (optional, both or none; with graph_* required) When work begins and ends on the device, for traces.
      * mark: a point between two launches: with `begins` when the next one begins, else when the last one has ended. It does not wait. In a recording
      *     it is a point of each run of the graph, and *mark is not set.

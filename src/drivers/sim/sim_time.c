@@ -88,6 +88,16 @@ void bti_sim_took_send(bti_sim_engines *to, bti_sim_engines *from, size_t bytes,
     bti_sim_took_call(to);
 }
 
+void bti_sim_took_fetch(bti_sim_engines *engines, size_t bytes, uint64_t after, bti_work_end *end) {
+    uint64_t length = whole(copy_ns(engines->model.host_ns, engines->model.host, bytes));
+    bti_lock_take(&engines_lock);
+    uint64_t begin = later_of(later_of(bti_clock_ns(), after), engines->down_free);
+    engines->down_free = begin + length;
+    bti_lock_give(&engines_lock);
+    *end = (bti_work_end){.event = {begin + length}, .begin_ns = begin, .end_ns = begin + length};
+    bti_sim_took_call(engines);
+}
+
 void bti_sim_follows(bti_sim_engines *engines, uint64_t event_ns) {
     bti_lock_take(&engines_lock);
     engines->compute_free = later_of(engines->compute_free, event_ns);
