@@ -328,8 +328,7 @@ static void copies_to_the_host_run_beside_kernels(void **state) {
         bt_profile *profile = bt_profile_start();
         run_pipeline(x, w, y);
         OK(bt_profile_stop(profile, file, NULL));
-        for (int i = 0; i < PARTS; i++)
-            assert_true(bt_item(bt_max(y[i], BT_ALL, false)) == (i + 1) * SIDE / 2.0);
+        for (int i = 0; i < PARTS; i++) assert_true(bt_item(bt_max(y[i], BT_ALL, false)) == (i + 1) * SIDE / 2.0);
     }
     read_spans(file, kernels, &copies, &submissions, &waits);
     unlink(file);

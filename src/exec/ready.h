@@ -47,7 +47,7 @@ typedef struct bti_run_task_plan {
     size_t send;                       /* of a copy between devices: which of of->sends */
     struct bti_recordings *recordings; /* NULL: its steps are always launched one by one */
     bool alone;                        /* it waits for other queues, or for what the host is given */
-    bool by_clock;                     /* what it waits for comes by a virtual clock, which the threads that submit move */
+    bool by_clock; /* what it waits for comes by a virtual clock, which the threads that submit move */
 } bti_run_task_plan;
 
 /* A step that runs on several devices, and one of these devices. */

@@ -164,10 +164,7 @@ static void do_there(const bti_run_task *task, void (*what)(const transfer *t)) 
 bool bti_send_run(bti_run_task *task) {
     bool receives = task->plan->kind == BTI_TASK_RECEIVE;
     const bti_send_plan *plan = transfer_of(task).plan;
-    do_there(task, !receives           ? start_sending
-                   : plan->is_fetched ? fetch
-                   : plan->to_host    ? receive
-                                      : come_after);
+    do_there(task, !receives ? start_sending : plan->is_fetched ? fetch : plan->to_host ? receive : come_after);
     return receives && plan->is_fetched;
 }
 

@@ -1,12 +1,7 @@
 /* Launches recorded into a CUDA graph, which is launched again by one call. The recording has a stream of its own, so that other threads
  * can transfer to and from the device meanwhile. */
 #include "base/lock.h"
-#include "drivers/cuda/graph.h"
-
-struct bti_cuda_capture *bti_cuda_own_capture(const bti_cuda_device *device) {
-    struct bti_cuda_capture *capture = device->capture;
-    return capture && pthread_equal(capture->thread, pthread_self()) ? capture : NULL;
-}
+#include "drivers/cuda/update.h"
 
 CUstream bti_cuda_stream(bti_cuda_device *device) {
     const struct bti_cuda_capture *capture = bti_cuda_own_capture(device);
@@ -28,17 +23,6 @@ void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module) {
         bti_cuda_module_retain(module);
     else
         capture->refused = true;
-}
-
-/* It is what the stream comes after now. */
-bt_status bti_cuda_last_node(bti_cuda_device *device, const struct bti_cuda_capture *capture, CUgraphNode *node) {
-    const CUgraphNode *after = NULL;
-    size_t count = 0;
-    int state;
-    BTI_CUDA_TRY(device, cuStreamGetCaptureInfo, capture->stream, &state, NULL, NULL, &after, &count);
-    if (count != 1) return bti_fail(BT_INTERNAL, "%s: %zu last nodes in a recording", device->name, count);
-    *node = *after;
-    return BT_OK;
 }
 
 /* Another event will be set for each run. */

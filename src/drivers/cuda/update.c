@@ -4,7 +4,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "drivers/cuda/graph.h"
+#include "drivers/cuda/update.h"
+
+struct bti_cuda_capture *bti_cuda_own_capture(const bti_cuda_device *device) {
+    struct bti_cuda_capture *capture = device->capture;
+    return capture && pthread_equal(capture->thread, pthread_self()) ? capture : NULL;
+}
+
+/* It is what the stream comes after now. */
+bt_status bti_cuda_last_node(bti_cuda_device *device, const struct bti_cuda_capture *capture, CUgraphNode *node) {
+    const CUgraphNode *after = NULL;
+    size_t count = 0;
+    int state;
+    BTI_CUDA_TRY(device, cuStreamGetCaptureInfo, capture->stream, &state, NULL, NULL, &after, &count);
+    if (count != 1) return bti_fail(BT_INTERNAL, "%s: %zu last nodes in a recording", device->name, count);
+    *node = *after;
+    return BT_OK;
+}
 
 void bti_cuda_nodes_free(bti_cuda_nodes *nodes) {
     bti_vec_free(&nodes->items);

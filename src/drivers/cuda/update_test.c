@@ -1,5 +1,5 @@
 /* Recordings of a device of a fake machine get other arguments: for later runs alone, and only where all launches are the same. */
-#include "drivers/cuda/graph.h"
+#include "drivers/cuda/update.h"
 #include "support/cuda_device.h"
 
 enum { FLOATS = 64, SETS = 3, BYTES = FLOATS * sizeof(float) };

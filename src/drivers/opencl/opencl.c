@@ -137,8 +137,7 @@ static bt_status create_queues(bti_cl_device *device) {
     device->queue = device->queues[0];
     device->transfers = device->cl->clCreateCommandQueue(device->context, device->id, 0, &error);
     if (!device->transfers) return bti_cl_fail(device, "a queue", error);
-    device->fetches =
-        device->cl->clCreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &error);
+    device->fetches = device->cl->clCreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &error);
     return device->fetches ? BT_OK : bti_cl_fail(device, "a queue", error);
 }
 

@@ -1,6 +1,6 @@
-/* Recordings of launches, which graph.c makes and runs and update.c gives other arguments. */
-#ifndef BTI_DRIVERS_CUDA_GRAPH_H
-#define BTI_DRIVERS_CUDA_GRAPH_H
+/* Recordings of launches, and the nodes that get other arguments. graph.c makes, runs and frees them. */
+#ifndef BTI_DRIVERS_CUDA_UPDATE_H
+#define BTI_DRIVERS_CUDA_UPDATE_H
 
 #include "drivers/cuda/device.h"
 
@@ -51,7 +51,7 @@ struct bti_cuda_capture *bti_cuda_own_capture(const bti_cuda_device *device);
 /* The last node of the stream that is recorded. */
 bt_status bti_cuda_last_node(bti_cuda_device *device, const struct bti_cuda_capture *capture, CUgraphNode *node);
 void bti_cuda_nodes_free(bti_cuda_nodes *nodes);
-/* update.c: the end of a change; with the context current. *changed NULL: it is not the same, and as it was. */
+/* The end of a change; with the context current. *changed NULL: it is not the same, and as it was. */
 bt_status bti_cuda_end_update(bti_cuda_device *device, void **changed);
 
 #endif
