@@ -1,5 +1,8 @@
 // timeout: 600
 /* Programs on emulated GPUs: launches that are recorded and run again, and kernels that leave meanwhile. */
+#include <dlfcn.h>
+#include <string.h>
+
 #include "support/emulated_programs.h"
 
 static bt_array *chain(bt_array *x) {
@@ -236,6 +239,71 @@ static void scratch_memory_moves(void **state) {
     }
 }
 
+/* Lines of the machine's log that begin so. */
+static int count_lines(const char *start) {
+    const char *(*text_now)(void) = NULL;
+    void *machine = dlopen("libfake_machine.so", RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(machine);
+    *(void **)(void *)&text_now = dlsym(machine, "fake_log_text");
+    int count = 0;
+    for (const char *at = text_now(); (at = strstr(at, start)); at++) count += at == text_now() || at[-1] == '\n';
+    dlclose(machine);
+    return count;
+}
+
+/* Each call is given memory that none before had, and its result is kept. Its launch is in flight when the next call changes the recording. */
+static void memory_is_always_new(void **state) {
+    enum { FRESH = 120 };
+    begin_recording();
+    int before = count_lines("graph "), updated = count_lines("update kernel");
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, 500), *out = bt_add(bt_mul(in, bt_num(2)), bt_num(1)), *given[FRESH],
+                 *got[FRESH];
+        out = bt_slice(bt_concat(((bt_array *[]){bt_neg(out), out}), 2, 0), (int64_t[]){500}, (int64_t[]){1000}, NULL);
+        out = bt_cumsum(bt_mul(out, bt_num(3)), 0, false);
+        bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+        OK(bt_function_status(f));
+        for (int i = 0; i < FRESH; i++) OK(bt_eval(given[i] = bt_full(i, BT_F32, 500)));
+        for (int i = 0; i < FRESH; i++) {
+            OK(bt_eval(got[i] = bt_call1(f, &given[i], 1)));
+            if (i % 7 == 3) OK(bt_block(got[i]));
+        }
+        for (int i = 0; i < FRESH; i++) {
+            float values[500];
+            OK(bt_read(got[i], values, sizeof values));
+            for (int k = 0; k < 500; k++) assert_true(values[k] == (float)(3 * (2 * i + 1) * (k + 1)));
+        }
+        bt_function_release(f);
+    }
+    assert_true(count_lines("graph ") - before >= FRESH - 20);
+    assert_true(count_lines("update kernel") - updated >= FRESH - 20);
+}
+
+/* Where a part is done by a library, whose arguments are not known, launches are made one by one. */
+static void memory_of_products_is_always_new(void **state) {
+    enum { FRESH = 40, SIDE = 64 };
+    begin_recording();
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, SIDE, SIDE), *given[FRESH], *got[FRESH];
+        bt_array *out = bt_matmul(bt_mul(in, bt_num(2)), in);
+        for (int i = 0; i < 3; i++) out = bt_add(out, bt_num(1));
+        bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
+        OK(bt_function_status(f));
+        for (int i = 0; i < FRESH; i++) {
+            float data[SIDE * SIDE]; /* a constant would be one element, with strides of 0 */
+            for (int k = 0; k < SIDE * SIDE; k++) data[k] = (float)i;
+            given[i] = bt_from(data, BT_F32, BT_SHAPE(SIDE, SIDE));
+            OK(bt_eval(given[i]));
+        }
+        for (int i = 0; i < FRESH; i++) OK(bt_eval(got[i] = bt_call1(f, &given[i], 1)));
+        for (int i = 0; i < FRESH; i++) {
+            assert_true(bt_item(bt_max(got[i], BT_ALL, false)) == 2 * SIDE * i * i + 3);
+            assert_true(bt_item(bt_min(got[i], BT_ALL, false)) == 2 * SIDE * i * i + 3);
+        }
+        bt_function_release(f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_calls_repeat),
@@ -246,6 +314,8 @@ int main(void) {
         cmocka_unit_test(recordings_hold_their_kernels),
         cmocka_unit_test(kernels_of_the_programs_are_recorded),
         cmocka_unit_test(scratch_memory_moves),
+        cmocka_unit_test(memory_is_always_new),
+        cmocka_unit_test(memory_of_products_is_always_new),
     };
     return RUN_EMULATED(tests);
 }

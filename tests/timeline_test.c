@@ -19,18 +19,21 @@ static bt_array *loss_of(bt_array *x, bt_array *const *w, bt_array *y) {
     return bt_mean(bt_square(bt_sub(bt_matmul(hidden, w[1]), y)), BT_ALL, false);
 }
 
-/* Gradient descent without a function: what the host does is part of the timeline. */
+/* Gradient descent without a function: what the host does is part of the timeline, and copies to the host's memory, which are read at the end. */
 static void train(void *data) {
     (void)data;
     BT_SCOPE {
         bt_array *x = bt_normal(bt_key(1), BT_F32, ROWS, WIDTH), *y = bt_normal(bt_key(2), BT_F32, ROWS, 8);
         bt_array *w[2] = {bt_normal(bt_key(3), BT_F32, WIDTH, WIDTH), bt_normal(bt_key(4), BT_F32, WIDTH, 8)};
+        bt_array *copies[STEPS];
         for (int i = 0; i < STEPS; i++) {
             bt_array *loss = loss_of(x, w, y), *gradients[2];
             OK(bt_grad(loss, w, 2, gradients));
             for (int k = 0; k < 2; k++) w[k] = bt_sub(w[k], bt_mul(gradients[k], bt_num(0.1)));
+            OK(bt_eval(copies[i] = bt_to(w[0], "cpu")));
             assert_true(isfinite(bt_item(loss)));
         }
+        for (int i = 0; i < STEPS; i++) OK(bt_block(copies[i]));
         OK(bt_block(w[0]));
     }
 }
@@ -218,10 +221,11 @@ static void sums_over_cards(void **state) {
 
 enum { PARTS = 6, SIDE = 512 };
 
-/* The first card works on one part, while the second one works on what it was sent of the part before. */
+/* The first card works on one part, while the second one works on what it was sent of the part before. Or the host is sent all parts: w[1] is NULL. */
 static void run_pipeline(bt_array *const *x, bt_array *const *w, bt_array **y) {
     for (int i = 0; i < PARTS; i++) {
-        y[i] = bt_matmul(bt_to(bt_matmul(x[i], w[0]), "gpu:1"), w[1]);
+        y[i] = bt_to(bt_matmul(x[i], w[0]), w[1] ? "gpu:1" : "cpu");
+        if (w[1]) y[i] = bt_matmul(y[i], w[1]);
         OK(bt_eval(y[i]));
     }
     for (int i = 0; i < PARTS; i++) OK(bt_block(y[i]));
@@ -309,8 +313,38 @@ static void copies_run_beside_kernels_of_both_cards(void **state) {
     assert_true(submissions.items[PARTS - 1].start < kernels[0].items[PARTS - 1].start);
 }
 
+/* The card computes without a gap while parts are copied without one; the host waits for none before it has submitted all. */
+static void copies_to_the_host_run_beside_kernels(void **state) {
+    char file[64];
+    spans kernels[2] = {{0}}, copies = {0}, submissions = {0}, waits = {0};
+    snprintf(file, sizeof file, "/tmp/berth-fetches-%d.json", (int)getpid());
+    fresh("devices=sim:h200*1");
+    BT_SCOPE {
+        bt_array *x[PARTS], *w[2] = {NULL, NULL}, *y[PARTS];
+        for (int i = 0; i < PARTS; i++) OK(bt_block(x[i] = bt_full(i + 1, BT_F32, SIDE, SIDE)));
+        OK(bt_block(w[0] = bt_full(0.5, BT_F32, SIDE, SIDE)));
+        run_pipeline(x, w, y);
+        bt_synchronize();
+        bt_profile *profile = bt_profile_start();
+        run_pipeline(x, w, y);
+        OK(bt_profile_stop(profile, file, NULL));
+        for (int i = 0; i < PARTS; i++) assert_true(bt_item(bt_max(y[i], BT_ALL, false)) == (i + 1) * SIDE / 2.0);
+    }
+    read_spans(file, kernels, &copies, &submissions, &waits);
+    unlink(file);
+    assert_int_equal(copies.count, PARTS);
+    assert_int_equal(kernels[0].count, PARTS);
+    for (int i = 0; i < PARTS; i++) assert_true(copies.items[i].start >= kernels[0].items[i].end - 1e-6);
+    for (int i = 1; i < PARTS; i++) {
+        assert_true(kernels[0].items[i].start <= kernels[0].items[i - 1].end + 1e-6);
+        assert_true(copies.items[i].start <= copies.items[i - 1].end + 1e-6); /* it takes longer than a kernel */
+    }
+    assert_int_equal(submissions.count, PARTS);
+    assert_true(waits.count > 0 && submissions.items[PARTS - 1].start < waits.items[0].start);
+}
+
 /* What is copied is forgotten at once, and its memory asked for again: by the card that made it, and by what arrives there. */
-static void what_is_sent_is_not_overwritten(void **state) {
+static void send_and_forget(const char *destination) {
     fresh("devices=sim:h200*2");
     BT_SCOPE {
         bt_array *back[8];
@@ -318,7 +352,7 @@ static void what_is_sent_is_not_overwritten(void **state) {
             BT_SCOPE {
                 bt_array *made = NULL;
                 BT_ON("gpu:0") made = bt_add(bt_full(i, BT_F32, 1 << 20), bt_num(1));
-                bt_array *there = bt_mul(bt_to(made, "gpu:1"), bt_num(2));
+                bt_array *there = bt_mul(bt_to(made, destination), bt_num(2));
                 back[i] = bt_keep(bt_to(there, "gpu:0"));
                 OK(bt_eval(back[i]));
             }
@@ -333,6 +367,11 @@ static void what_is_sent_is_not_overwritten(void **state) {
     }
 }
 
+static void what_is_sent_is_not_overwritten(void **state) {
+    send_and_forget("gpu:1");
+    send_and_forget("cpu");
+}
+
 static int reports;
 static void count_report(const char *line, void *data) {
     (void)data;
@@ -341,8 +380,10 @@ static void count_report(const char *line, void *data) {
 
 /* The copy, what it copies, or the wait of its reader: one error, with the line that made what is copied, and all else goes on. */
 static void a_copy_that_fails_is_told_once(void **state) {
-    static const char *const faults[] = {"gpu1/peer_copy:1", "gpu1/follow:1", "gpu1/wait:1", "gpu0/launch:1"};
+    static const char *const faults[] = {"gpu1/peer_copy:1", "gpu1/follow:1",   "gpu1/wait:1",
+                                         "gpu0/launch:1",    "gpu0/download:1", "gpu0/launch:1"};
     for (int i = 0; i < COUNT(faults); i++) {
+        const char *destination = i < 4 ? "gpu:1" : "cpu";
         fresh("devices=sim:h200*2");
         BT_SCOPE {
             bt_array *x = NULL, *other = NULL;
@@ -350,7 +391,7 @@ static void a_copy_that_fails_is_told_once(void **state) {
             BT_ON("gpu:0") OK(bt_block(x = bt_full(3, BT_F32, 100)));
             OK(bt_set_flag("sim_fault", faults[i]));
             int line = __LINE__ + 1;
-            bt_array *sent = bt_to(bt_neg(x), "gpu:1"), *read = bt_mul(sent, bt_num(2));
+            bt_array *sent = bt_to(bt_neg(x), destination), *read = bt_mul(sent, bt_num(2));
             reports = 0;
             bt_set_log_sink(count_report, NULL);
             OK(bt_eval(read));
@@ -362,7 +403,7 @@ static void a_copy_that_fails_is_told_once(void **state) {
             bt_set_log_sink(NULL, NULL);
             OK(bt_set_flag("sim_fault", ""));
             assert_true(bt_item(bt_max(x, BT_ALL, false)) == 3);
-            other = bt_mul(bt_to(bt_neg(x), "gpu:1"), bt_num(2));
+            other = bt_mul(bt_to(bt_neg(x), destination), bt_num(2));
             OK(bt_read(other, got, sizeof got));
             assert_true(got[99] == -6);
         }
@@ -421,6 +462,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(threads_share_the_clock),
         cmocka_unit_test(sums_over_cards),
         cmocka_unit_test(copies_run_beside_kernels_of_both_cards),
+        cmocka_unit_test(copies_to_the_host_run_beside_kernels),
         cmocka_unit_test(what_is_sent_is_not_overwritten),
         cmocka_unit_test(a_copy_that_fails_is_told_once),
         cmocka_unit_test(devices_name_their_model),

@@ -109,11 +109,16 @@ struct bti_timings;
 bool bti_device_sends(int to_id, int from_id);
 bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
                           size_t bytes, bti_work_end *end, struct bti_timings *timings);
-/* Whether a copy into the host's memory, which is the first one's, runs beside what the second launches: bti_device_copy by a thread that has waited for its bytes. */
+/* Whether a copy into the host's memory, which is the first one's, runs beside what the second launches: by the second itself (fetch of drivers/driver.h, counted and noted as a send), or as
+ * bti_device_copy by a thread that has waited for its bytes. */
 bool bti_device_is_fetched(int to_id, int from_id);
+bool bti_device_fetches(int from_id);
+bt_status bti_device_fetch(int to_id, uint64_t to, int from_id, uint64_t from, bti_event made, size_t bytes,
+                           bti_work_end *end, struct bti_timings *timings);
 /* Launches recorded once and run again, as in drivers/driver.h; for devices that can. */
 bool bti_device_records(int id);
 bt_status bti_device_graph_begin(int id);
+bt_status bti_device_graph_update(int id, void *graph, bool *can);
 bt_status bti_device_graph_end(int id, void **graph);
 bt_status bti_device_graph_run(int id, void *graph, bti_mark *marks, bool *stale);
 void bti_device_graph_free(int id, void *graph); /* NULL is fine */

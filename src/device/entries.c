@@ -235,6 +235,21 @@ bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int fro
     return BT_OK;
 }
 
+bool bti_device_fetches(int from_id) { return bti_registry_at(from_id)->driver->fetch; }
+
+bt_status bti_device_fetch(int to_id, uint64_t to, int from_id, uint64_t from, bti_event made, size_t bytes,
+                           bti_work_end *end, bti_timings *timings) {
+    BTI_TRY(bti_device_open(to_id));
+    BTI_TRY(bti_device_open(from_id));
+    const bt_device *source = bti_registry_at(from_id);
+    bti_trace_event event = {.start_ns = bti_trace_begin()};
+    BTI_TRY(source->driver->fetch(source->state, (void *)(uintptr_t)to, from, made, bytes, end));
+    bti_device_count_copy(from_id, to_id, bytes);
+    if (event.start_ns) bti_trace_describe_copy(&event, from_id, to_id, bytes);
+    bti_timing_of_end(from_id, end, &event, timings);
+    return BT_OK;
+}
+
 /* --- memory and programs -------------------------------------------------------------------------------------------- */
 
 bt_status bti_block_alloc(int id, size_t bytes, uint64_t completed, bool idle, bti_block **block) {
@@ -293,6 +308,10 @@ bool bti_device_records(int id) { return bti_registry_at(id)->driver->graph_begi
 
 bt_status bti_device_graph_begin(int id) {
     return bti_registry_at(id)->driver->graph_begin(bti_registry_at(id)->state);
+}
+
+bt_status bti_device_graph_update(int id, void *graph, bool *can) {
+    return bti_registry_at(id)->driver->graph_update(bti_registry_at(id)->state, graph, can);
 }
 
 bt_status bti_device_graph_end(int id, void **graph) {

@@ -211,6 +211,10 @@ typedef struct bti_driver {
                       bti_event made, size_t bytes, bti_work_end *end);
     bt_status (*follow)(void *device, bti_event event);
 
+    /* (optional) Copies into memory of the host beside what is launched, for devices whose facts say that they are fetched; without it a thread waits for the bytes, and downloads. Begins when `made`,
+     * an event of the device, is complete; nobody else waits for that one. `end` tells, by an event of the device, when the bytes are there. It does not wait. In the order of launches. */
+    bt_status (*fetch)(void *device, void *host, uint64_t address, bti_event made, size_t bytes, bti_work_end *end);
+
     /* (optional, both or none; with graph_* required) When work begins and ends on the device, for traces.
      * mark: a point between two launches: with `begins` when the next one begins, else when the last one has ended. It does not wait. In a recording
      *     it is a point of each run of the graph, and *mark is not set.
@@ -222,8 +226,12 @@ typedef struct bti_driver {
     /* (optional, all or none) Launches that are recorded once and replayed by one call. From begin to end, what the calling thread
      * launches, fills, copies within the device and marks is recorded and does not run.
      * graph_end: sets *graph to NULL if something could not be recorded; nothing ran then. Called after a failure too.
+     * graph_update: begins to change a recording instead of making one: up to graph_end, launches, fills and copies are compared with the recorded ones, in their order, and their
+     *     addresses and numbers take the places of those in later runs; runs in flight keep what they had. Marks stay as they are. *can false: nothing was begun, since arguments of the recording are not known
+     *     (those of a vendor's library). graph_end then sets *graph to NULL if a launch was another one than the recorded, and the recording is as before; if graph_end fails, it can only be freed.
      * graph_run: runs all recorded launches with the addresses of the recording. marks: set to those of this run, in the order of the recording; not if it fails or is stale. *stale: nothing ran, record again. */
     bt_status (*graph_begin)(void *device);
+    bt_status (*graph_update)(void *device, void *graph, bool *can);
     bt_status (*graph_end)(void *device, void **graph);
     bt_status (*graph_run)(void *device, void *graph, bti_mark *marks, bool *stale);
     void (*graph_free)(void *device, void *graph);

@@ -221,6 +221,7 @@ static bool add_to_task(bti_prepared *of, uint64_t *numbers, size_t s, bool *ope
         return false;
     bool fits = *open && !own_task && before == of->tasks.count && of->tasks.items[before - 1].device == step->device;
     bti_run_task_plan task = {.kind = BTI_TASK_STEPS, .device = step->device, .first = s, .last = s};
+    task.alone = bti_device_has_host_memory(step->device); /* what is being copied there may be read */
     if (!fits && !bti_tasks_add(of, numbers, task)) return false;
     of->tasks.items[of->tasks.count - 1].last = s + 1;
     *open = !own_task;
@@ -354,7 +355,9 @@ static bool launches_wait(const bti_plan *plan) {
 /* Whether its tasks are launched without waits, on devices with a clock. */
 static bool is_by_caller(const bti_prepared *of) {
     for (size_t t = 0; t < of->tasks.count; t++)
-        if (of->tasks.items[t].alone || !bti_device_has_clock(of->tasks.items[t].device)) return false;
+        if (!of->tasks.items[t].by_clock &&
+            (of->tasks.items[t].alone || !bti_device_has_clock(of->tasks.items[t].device)))
+            return false;
     return !launches_wait(&of->plan);
 }
 

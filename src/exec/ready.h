@@ -46,7 +46,8 @@ typedef struct bti_run_task_plan {
     size_t member;                     /* of a collective: which of of->members */
     size_t send;                       /* of a copy between devices: which of of->sends */
     struct bti_recordings *recordings; /* NULL: its steps are always launched one by one */
-    bool alone;                        /* it waits for other queues */
+    bool alone;                        /* it waits for other queues, or for what the host is given */
+    bool by_clock; /* what it waits for comes by a virtual clock, which the threads that submit move */
 } bti_run_task_plan;
 
 /* A step that runs on several devices, and one of these devices. */
@@ -67,7 +68,8 @@ typedef struct bti_send_plan {
     size_t step;
     int from, to;
     uint64_t number; /* of the task that sends, on the queue of `from`, counted from the run's begin */
-    bool is_fetched; /* who receives copies, into the host's memory */
+    bool to_host;    /* into the host's memory */
+    bool is_fetched; /* who receives copies: into the host's memory, by the host */
     bool received;
 } bti_send_plan;
 

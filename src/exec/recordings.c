@@ -12,19 +12,36 @@
 #define MOST_KEPT 64
 #define LAUNCHES_KEPT 4096 /* in all recordings, if these are not the least */
 
-static atomic_uint_fast64_t launched_count, recorded_count;
+/* A recording costs about as much as it saves in so many runs, and what a recording of other addresses costs to be updated in half of them. So addresses are recorded when they
+ * come again; if they mostly do not, one recording is made that is updated for each run, and addresses get one of their own when they have come more often. */
+#define SEEN 2
+#define SEEN_BY_MOVING 8
+#define STRANGE 16
+#define MOST_REFUSALS 8 /* of updates, in a row */
+
+static atomic_uint_fast64_t launched_count, recorded_count, updated_count;
 
 typedef struct recording {
     bti_lru_entry entry; /* first; its hash is the addresses */
     int device;
-    void *graph;         /* NULL: seen once */
+    int seen;
+    void *graph;         /* NULL: not recorded yet */
     bool refused;        /* it cannot be recorded */
     bti_timings timings; /* what it launches, if it has marks */
 } recording;
 
+/* A recording that is updated, where addresses are new in most runs. */
+typedef struct moving {
+    recording recording; /* in no cache */
+    uint64_t addresses;  /* that it has */
+    int refusals;
+} moving;
+
 struct bti_recordings {
     int device;
+    int strange; /* runs with addresses that have no recording, less those that have one */
     bti_lru kept;
+    moving moving[2]; /* [1]: with marks */
 };
 
 static bool is_same_addresses(const bti_lru_entry *entry, const void *key) {
@@ -48,6 +65,7 @@ struct bti_recordings *bti_recordings_new(int device, int64_t launches) {
     struct bti_recordings *recordings = bti_calloc(1, sizeof *recordings);
     if (!recordings) return NULL;
     recordings->device = device;
+    for (int i = 0; i < 2; i++) recordings->moving[i].recording.device = device;
     int64_t fit = LAUNCHES_KEPT / (launches > 1 ? launches : 1);
     size_t most = fit < LEAST_KEPT ? LEAST_KEPT : fit < MOST_KEPT ? (size_t)fit : MOST_KEPT;
     recordings->kept = (bti_lru){.equal = is_same_addresses, .free = free_recording, .most_count = most};
@@ -56,14 +74,15 @@ struct bti_recordings *bti_recordings_new(int device, int64_t launches) {
 
 void bti_recordings_free(struct bti_recordings *recordings) {
     if (recordings) bti_lru_clear(&recordings->kept);
+    for (int i = 0; recordings && i < 2; i++) forget_graph(&recordings->moving[i].recording);
     bti_free(recordings);
 }
 
-/* The next run with these addresses is recorded. */
 static void note_addresses(struct bti_recordings *recordings, uint64_t addresses) {
     recording *r = bti_calloc(1, sizeof *r);
     if (!r) return;
     r->device = recordings->device;
+    r->seen = 1;
     bti_lru_entry_init(&r->entry);
     bti_lru_add(&recordings->kept, &r->entry, addresses, 0);
     bti_lru_release(&recordings->kept, &r->entry);
@@ -130,19 +149,80 @@ static bool run_recording(recording *r, const bti_recorded_launch *launch, bti_t
     return false;
 }
 
+/* --- updates ---------------------------------------------------------------------------------------------------------- */
+
+static bt_status launch_again(const recording *r, const bti_recorded_launch *launch, bti_timings *timings) {
+    if (!timings) return launch->launch(launch->context);
+    bti_timings again = {.recorded = true}; /* what it launches is known */
+    bti_device_time_into(r->device, &again);
+    bt_status status = launch->timed(launch->context, &again);
+    bti_device_time_into(r->device, timings);
+    bti_vec_free(&again.items);
+    return status;
+}
+
+/* False: it is as it was, or gone. */
+static bool update(moving *m, const bti_recorded_launch *launch, bti_timings *timings) {
+    recording *r = &m->recording;
+    void *graph = NULL;
+    bool can = false;
+    bt_status status = bti_device_graph_update(r->device, r->graph, &can);
+    if (status == BT_OK && can) {
+        status = launch_again(r, launch, timings);
+        bt_status ended = bti_device_graph_end(r->device, &graph);
+        if (status == BT_OK) status = ended;
+    }
+    bool updated = status == BT_OK && graph;
+    m->refusals = updated ? 0 : m->refusals + 1;
+    r->refused = (status == BT_OK && !can) || m->refusals == MOST_REFUSALS;
+    if (status != BT_OK || r->refused) forget_graph(r);
+    if (status != BT_OK) bt_error_clear(); /* as in record */
+    if (updated) atomic_fetch_add(&updated_count, 1);
+    return updated;
+}
+
+static bool run_moving(struct bti_recordings *recordings, uint64_t addresses, const bti_recorded_launch *launch,
+                       bti_timings *timings, bt_status *status) {
+    moving *m = &recordings->moving[timings != NULL];
+    recording *r = &m->recording;
+    bool stale, is_new = !r->graph;
+    if (r->refused || (is_new && recordings->strange < STRANGE)) return false;
+    if (is_new)
+        record(r, launch, timings);
+    else if (m->addresses != addresses && !update(m, launch, timings))
+        return false;
+    m->addresses = addresses;
+    if (!r->graph || !launch_graph(r, timings, status, &stale)) return false;
+    if (stale)
+        forget_graph(r);
+    else
+        atomic_fetch_add(&launched_count, 1);
+    return !stale || *status != BT_OK;
+}
+
+/* --- runs --------------------------------------------------------------------------------------------------------------- */
+
 #define TIMED UINT64_C(0x9e3779b97f4a7c15) /* in the addresses of recordings with marks */
+
+static bool has_recording(const struct bti_recordings *recordings, const recording *r, bool timed) {
+    return r->graph || r->seen >= (recordings->moving[timed].recording.graph ? SEEN_BY_MOVING : SEEN);
+}
 
 bool bti_recordings_run(struct bti_recordings *recordings, uint64_t addresses, const bti_recorded_launch *launch,
                         bti_timings *timings, bt_status *status) {
     if (timings) addresses ^= TIMED;
     recording *r = bti_lru_find(&recordings->kept, addresses, NULL);
-    if (!r) return note_addresses(recordings, addresses), false;
-    bool launched = run_recording(r, launch, timings, status);
-    bti_lru_release(&recordings->kept, &r->entry);
+    bool own = r && (++r->seen, has_recording(recordings, r, timings != NULL)), launched;
+    if (!r) note_addresses(recordings, addresses);
+    recordings->strange =
+        own ? recordings->strange - (recordings->strange > 0) : recordings->strange + (recordings->strange < STRANGE);
+    launched =
+        own ? run_recording(r, launch, timings, status) : run_moving(recordings, addresses, launch, timings, status);
+    if (r) bti_lru_release(&recordings->kept, &r->entry);
     return launched;
 }
 
-void bti_recordings_count(uint64_t *launched, uint64_t *recorded) {
-    *launched = atomic_load(&launched_count);
-    *recorded = atomic_load(&recorded_count);
+void bti_recordings_count(bti_recordings_counts *counts) {
+    *counts = (bti_recordings_counts){atomic_load(&launched_count), atomic_load(&recorded_count),
+                                      atomic_load(&updated_count)};
 }

@@ -1,5 +1,5 @@
-/* Launches that are made again with the same addresses, on devices that can record launches: recorded the second time, then launched in one
- * go. Several recordings are kept, as results take turns in memory. Used by the thread that runs the device's queue. */
+/* Launches that are made again, on devices that can record launches: in one go, from a recording. Addresses that come a second time are recorded; several recordings are kept, as results take turns in memory. Where
+ * most runs have addresses that are new, one recording is updated for each of them instead. Used by the thread that runs the device's queue. */
 #ifndef BTI_EXEC_RECORDINGS_H
 #define BTI_EXEC_RECORDINGS_H
 
@@ -19,7 +19,10 @@ typedef struct bti_recorded_launch {
  * without. A failure is in *status. */
 bool bti_recordings_run(struct bti_recordings *recordings, uint64_t addresses, const bti_recorded_launch *launch,
                         bti_timings *timings, bt_status *status);
-/* For tests: how often recordings were launched so far, and made. */
-void bti_recordings_count(uint64_t *launched, uint64_t *recorded);
+/* For tests: how often recordings were launched so far, made, and given other addresses. */
+typedef struct bti_recordings_counts {
+    uint64_t launched, recorded, updated;
+} bti_recordings_counts;
+void bti_recordings_count(bti_recordings_counts *counts);
 
 #endif

@@ -15,16 +15,16 @@
 #include "exec/recordings.h"
 #include "support/settings.h"
 
-static uint64_t launched_before, recorded_before;
+static bti_recordings_counts counted;
 
 /* Since the last call. */
-static void count(uint64_t *launched, uint64_t *recorded) {
-    uint64_t launched_now, recorded_now;
-    bti_recordings_count(&launched_now, &recorded_now);
-    *launched = launched_now - launched_before;
-    *recorded = recorded_now - recorded_before;
-    launched_before = launched_now;
-    recorded_before = recorded_now;
+static bti_recordings_counts count(void) {
+    bti_recordings_counts now, since;
+    bti_recordings_count(&now);
+    since = (bti_recordings_counts){now.launched - counted.launched, now.recorded - counted.recorded,
+                                    now.updated - counted.updated};
+    counted = now;
+    return since;
 }
 
 /* w becomes w + 2 x; the result is 3 x + w, in several kernels. */
@@ -52,10 +52,9 @@ static void expect_kernels(bt_profile *profile) {
 }
 
 static void run(const char *flags, bool expect_graphs, bool traced) {
-    uint64_t launched, recorded;
     begin(flags);
     bt_profile *profile = traced ? bt_profile_start() : NULL;
-    count(&launched, &recorded);
+    (void)count();
     BT_SCOPE {
         bt_shared *w = bt_shared_new(bt_zeros(BT_F32, 4), NULL);
         bt_function *f = step(w);
@@ -75,13 +74,13 @@ static void run(const char *flags, bool expect_graphs, bool traced) {
         assert_memory_equal(got, total, sizeof got);
     }
     if (traced) expect_kernels(profile);
-    count(&launched, &recorded);
+    bti_recordings_counts made = count();
     if (!expect_graphs) {
-        assert_int_equal(launched + recorded, 0);
+        assert_int_equal(made.launched + made.recorded, 0);
         return;
     }
-    assert_true(launched >= 30);
-    assert_true(recorded >= 1 && recorded <= 6);
+    assert_true(made.launched >= 30);
+    assert_true(made.recorded >= 1 && made.recorded <= 6);
 }
 
 static void calls_are_launched_in_one_go(void **state) {
@@ -97,13 +96,12 @@ static void calls_are_launched_in_one_go(void **state) {
 /* The arguments move about in memory: what was recorded for one place is not launched for another. */
 static void memory_may_move(void **state) {
     (void)state;
-    uint64_t launched, recorded;
     begin("devices=sim:gpu,fuse=off");
     BT_SCOPE {
         bt_array *x = bt_input(BT_F32, 4), *y = bt_add(bt_mul(bt_mul(x, x), bt_num(3)), x), *held[200];
         bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
         for (int i = 0; i < 200; i++) held[i] = bt_full(i, BT_F32, 4);
-        count(&launched, &recorded);
+        (void)count();
         for (int call = 0; call < 600; call++)
             BT_SCOPE {
                 float got[4];
@@ -112,8 +110,8 @@ static void memory_may_move(void **state) {
                 assert_true(got[3] == (float)(3 * i * i + i));
             }
     }
-    count(&launched, &recorded);
-    assert_true(launched >= 200 && launched < 600);
+    bti_recordings_counts made = count();
+    assert_true(made.launched >= 200 && made.launched < 600);
 }
 
 enum { VARIABLES = 4 };
@@ -133,9 +131,8 @@ static bt_function *step_of_variables(bt_shared *const *w, const int64_t *length
 static void run_ahead(const char *settings, bool uneven, uint64_t least) {
     enum { STEPS = 1000 };
     static const int64_t lengths[VARIABLES] = {300, 400000, 64, 262144};
-    uint64_t launched, recorded;
     begin(settings);
-    count(&launched, &recorded);
+    (void)count();
     BT_SCOPE {
         bt_shared *w[VARIABLES];
         bt_array *large = bt_ones(BT_F32, 256, 256);
@@ -153,10 +150,10 @@ static void run_ahead(const char *settings, bool uneven, uint64_t least) {
                 assert_true(got == 3 * VARIABLES * 2 * step);
             }
     }
-    count(&launched, &recorded);
-    if (launched < least)
-        fail_msg("%s%s: %d of %d launched in one go, %d recorded", settings, uneven ? ", uneven" : "", (int)launched,
-                 STEPS, (int)recorded);
+    bti_recordings_counts made = count();
+    if (made.launched < least)
+        fail_msg("%s%s: %d of %d launched in one go, %d recorded, %d updated", settings, uneven ? ", uneven" : "",
+                 (int)made.launched, STEPS, (int)made.recorded, (int)made.updated);
 }
 
 static void steps_that_run_ahead_are_launched_in_one_go(void **state) {
@@ -165,6 +162,38 @@ static void steps_that_run_ahead_are_launched_in_one_go(void **state) {
     for (int i = 0; i < 2; i++) {
         run_ahead(settings[i], false, 500);
         run_ahead(settings[i], true, 900);
+    }
+}
+
+/* Each call is given memory that none before had: the addresses never come again. */
+static void run_fresh(const char *settings, bool traced, uint64_t least) {
+    enum { FRESH = 400 };
+    begin(settings);
+    bt_profile *profile = traced ? bt_profile_start() : NULL;
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, 4), *y = bt_add(bt_mul(bt_mul(x, x), bt_num(3)), x), *given[FRESH];
+        bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
+        for (int i = 0; i < FRESH; i++) OK(bt_eval(given[i] = bt_full(i, BT_F32, 4)));
+        (void)count();
+        for (int i = 0; i < FRESH; i++)
+            BT_SCOPE {
+                float got[4];
+                OK(bt_read(bt_call1(f, &given[i], 1), got, sizeof got));
+                assert_true(got[3] == (float)(3 * i * i + i));
+            }
+    }
+    if (traced) OK(bt_profile_stop(profile, NULL, NULL));
+    bti_recordings_counts made = count();
+    if (made.launched < least)
+        fail_msg("%s: %d of %d launched in one go, %d recorded, %d updated", settings, (int)made.launched, FRESH,
+                 (int)made.recorded, (int)made.updated);
+}
+
+static void memory_may_always_be_new(void **state) {
+    (void)state;
+    for (int traced = 0; traced < 2; traced++) {
+        run_fresh("devices=sim:gpu,fuse=off", traced, 380);
+        run_fresh("devices=sim:h200*1,fuse=off", traced, 380);
     }
 }
 
@@ -196,24 +225,29 @@ static void failures_are_told(void **state) {
     }
 }
 
-static void fail_any(bool traced) {
+/* fresh: each call has memory of its own, and the recording that is updated is there already. */
+static void fail_any(bool traced, bool fresh) {
+    enum { FIRST = 18, CALLS_WATCHED = 6 };
     bool failed = true;
     for (uint64_t nth = 1; failed; nth++) {
         begin("devices=sim:gpu,fuse=off");
         bt_profile *profile = traced ? bt_profile_start() : NULL;
         BT_SCOPE {
             bt_array *x = bt_input(BT_F32, 4), *y = bt_add(bt_mul(bt_mul(x, x), bt_num(3)), x),
-                     *given = bt_ones(BT_F32, 4);
+                     *given[FIRST + CALLS_WATCHED];
             bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
             float got[4] = {0};
-            for (int call = 0; call < 2; call++)
+            int first = fresh ? FIRST : 2;
+            for (int i = 0; i < FIRST + CALLS_WATCHED; i++)
+                OK(bt_eval(given[i] = fresh || !i ? bt_ones(BT_F32, 4) : given[0]));
+            for (int call = 0; call < first; call++)
                 BT_SCOPE
-                    OK(bt_read(bt_call1(f, &given, 1), got, sizeof got));
+                    OK(bt_read(bt_call1(f, &given[call], 1), got, sizeof got));
             bti_alloc_fail_at(nth, false);
             bt_status status = BT_OK;
-            for (int call = 0; call < 6 && status == BT_OK; call++)
+            for (int call = 0; call < CALLS_WATCHED && status == BT_OK; call++)
                 BT_SCOPE
-                    status = bt_read(bt_call1(f, &given, 1), got, sizeof got);
+                    status = bt_read(bt_call1(f, &given[first + call], 1), got, sizeof got);
             failed = bti_alloc_count() >= nth;
             bti_alloc_fail_at(0, false);
             assert_true(status == BT_OK ? got[0] == 4 : status == BT_RESOURCE_EXHAUSTED);
@@ -225,8 +259,10 @@ static void fail_any(bool traced) {
 
 static void any_allocation_may_fail(void **state) {
     (void)state;
-    fail_any(false);
-    fail_any(true);
+    fail_any(false, false);
+    fail_any(true, false);
+    fail_any(false, true);
+    fail_any(true, true);
 }
 
 int main(void) {
@@ -234,6 +270,7 @@ int main(void) {
         cmocka_unit_test(calls_are_launched_in_one_go),
         cmocka_unit_test(memory_may_move),
         cmocka_unit_test(steps_that_run_ahead_are_launched_in_one_go),
+        cmocka_unit_test(memory_may_always_be_new),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(any_allocation_may_fail),
     };

@@ -316,10 +316,10 @@ uint64_t bti_exec_start(bti_run *run) {
     give_back_temporaries(run, numbers);
     for (size_t t = 0; t < count; t++) {
         int device = of->tasks.items[t].device;
-        bool async = bti_device_is_async(device);
+        bool async = bti_device_is_async(device), by_clock = of->tasks.items[t].by_clock;
         run->tasks[t].entry = (bti_queue_entry){.run = bti_run_task_run,
                                                 .settle = bti_run_task_settle,
-                                                .poll = async ? bti_run_task_poll : NULL,
+                                                .poll = async || by_clock ? bti_run_task_poll : NULL,
                                                 .watched = async && !bti_device_has_clock(device),
                                                 .alone = of->tasks.items[t].alone};
         bti_run_queue_submit(device, &run->tasks[t].entry);
@@ -334,14 +334,18 @@ uint64_t bti_exec_start(bti_run *run) {
     return end;
 }
 
-/* In the order of the plan. Numbers may be later ones, where others submitted meanwhile. */
+/* In the order of the plan. Numbers may be later ones, where others submitted meanwhile. What is copied to the host arrives behind other work of the host's, which is not this thread's. */
 static void launch_in_order(const bti_prepared *of) {
     uint64_t number[BTI_MAX_DEVICES];
     for (int d = 0; d < of->devices; d++) number[d] = bti_run_queue_submitted(d);
     for (size_t t = 0; t < of->tasks.count; t++) number[of->tasks.items[t].device]--;
     for (size_t t = 0; t < of->tasks.count; t++) {
         int device = of->tasks.items[t].device;
-        bti_run_queue_issue(device, ++number[device]);
+        bool is_next = bti_run_queue_issued(device) >= number[device]++;
+        if (!of->tasks.items[t].by_clock || is_next)
+            bti_run_queue_issue(device, number[device]);
+        else
+            bti_run_queue_kick(device);
     }
     for (int d = 0; d < of->devices; d++) bti_run_queue_poll(d);
 }

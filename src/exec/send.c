@@ -70,16 +70,30 @@ static bt_status start_copy(const transfer *t) {
                            &t->send->timings);
 }
 
+/* The host's memory is free when the host has done what uses it. */
+static bt_status start_fetch(const transfer *t) {
+    const bti_storage *arrived = &t->run->prepared->plan.storages.items[t->to->storage];
+    bti_event made;
+    bti_run_queue_wait(t->plan->to, t->run->idle[t->to->storage]);
+    BTI_TRY(bti_device_check_late(t->plan->from));
+    BTI_TRY(bti_device_record(t->plan->from, &made));
+    return bti_device_fetch(t->plan->to, bti_run_address(t->run, t->to), t->plan->from,
+                            bti_run_address(t->run, t->from), made, (size_t)arrived->bytes, &t->send->end,
+                            &t->send->timings);
+}
+
 static void start_sending(const transfer *t) {
     check_input(t);
     if (atomic_load(&t->send->error)) return;
-    bt_status status = t->plan->is_fetched ? bti_device_record(t->plan->from, &t->send->end.event) : start_copy(t);
+    bt_status status = t->plan->is_fetched ? bti_device_record(t->plan->from, &t->send->end.event)
+                       : t->plan->to_host  ? start_fetch(t)
+                                           : start_copy(t);
     t->send->started = status == BT_OK;
     if (status != BT_OK) fail_by_last(t, status);
 }
 
 /* Whose event the end is. */
-static int device_of_end(const transfer *t) { return t->plan->is_fetched ? t->plan->from : t->plan->to; }
+static int device_of_end(const transfer *t) { return t->plan->to_host ? t->plan->from : t->plan->to; }
 
 static void end_sending(const transfer *t) {
     bool started = t->send->started;
@@ -87,7 +101,7 @@ static void end_sending(const transfer *t) {
     bt_status status =
         started ? bti_device_wait_since(device_of_end(t), t->send->end.event, t->since_ns, NULL, &t->send->gave_up)
                 : BT_OK;
-    bti_timings_note(t->plan->to, &t->send->timings, t->run->traced, status == BT_OK);
+    bti_timings_note(device_of_end(t), &t->send->timings, t->run->traced, status == BT_OK);
     if (status != BT_OK) fail_by_last(t, status);
     check_input(t);
 }
@@ -124,6 +138,12 @@ static void fetch(const transfer *t) {
     fail_output(t);
 }
 
+/* The bytes are there when the sender is settled, before which nothing else of the host's queue begins. */
+static void receive(const transfer *t) {
+    bti_run_queue_issue(t->plan->from, t->send->number);
+    fail_output(t);
+}
+
 static void end_receiving(const transfer *t) {
     bti_run_queue_wait(t->plan->from, t->send->number);
     fail_output(t);
@@ -142,9 +162,10 @@ static void do_there(const bti_run_task *task, void (*what)(const transfer *t)) 
 }
 
 bool bti_send_run(bti_run_task *task) {
-    bool receives = task->plan->kind == BTI_TASK_RECEIVE, is_fetched = transfer_of(task).plan->is_fetched;
-    do_there(task, !receives ? start_sending : is_fetched ? fetch : come_after);
-    return receives && is_fetched;
+    bool receives = task->plan->kind == BTI_TASK_RECEIVE;
+    const bti_send_plan *plan = transfer_of(task).plan;
+    do_there(task, !receives ? start_sending : plan->is_fetched ? fetch : plan->to_host ? receive : come_after);
+    return receives && plan->is_fetched;
 }
 
 void bti_send_settle(bti_run_task *task) {

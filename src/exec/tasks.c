@@ -67,13 +67,15 @@ bool bti_tasks_send(bti_prepared *of, uint64_t *numbers, size_t step) {
                           .from = s->device,
                           .to = to,
                           .number = numbers[s->device] + 1,
-                          .is_fetched = bti_device_is_fetched(to, s->device)};
+                          .to_host = bti_device_is_fetched(to, s->device)};
+    send.is_fetched = send.to_host && !bti_device_fetches(s->device);
     return bti_vec_push(&of->sends, send) && bti_tasks_add(of, numbers, task);
 }
 
 static bool add_receipt(bti_prepared *of, uint64_t *numbers, size_t number) {
     bti_send_plan *send = &of->sends.items[number];
     bti_run_task_plan task = {.kind = BTI_TASK_RECEIVE, .device = send->to, .send = number, .alone = send->is_fetched};
+    task.by_clock = send->to_host && bti_device_has_clock(send->from);
     if (!bti_tasks_add(of, numbers, task)) return false;
     send->received = true;
     of->ready[bti_plan_output(&of->plan, &of->plan.steps.items[send->step], 0)->storage] = numbers[send->to];

@@ -56,6 +56,18 @@ const char *fake_executables_use(const void *thing); /* the name of recorded wor
 bool fake_own(void *thing, void (*drop)(void *thing));
 void fake_release(void *thing);
 
+/* libcuda_work.c, libcuda_memory.c: operations of graphs. */
+typedef struct fake_launch {
+    CUfunction function;
+    unsigned grid[3], block[3], local;
+    void **parameters, **extra;
+} fake_launch;
+bool fake_is_kernel(const fake_work *work);
+/* Other arguments, addresses or bytes of the same launch, copy or fill: 1 (invalid value) for another one. Under the lock. */
+CUresult fake_replace_launch(const char *call, fake_operation *operation, const fake_launch *launch);
+CUresult fake_replace_copy(fake_operation *operation, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult fake_replace_fill(fake_operation *operation, CUdeviceptr to, unsigned char byte, size_t bytes);
+
 /* libcuda_counts.c */
 typedef struct fake_launch_size {
     int device;

@@ -217,3 +217,20 @@ FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t byt
     const move m = {.to = to, .bytes = bytes, .byte = byte};
     return add_move(stream, "fill", run_fill, &m, NULL);
 }
+
+/* --- operations of graphs --------------------------------------------------------------------------------------------- */
+
+CUresult fake_replace_copy(fake_operation *operation, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+    move *m = (void *)operation->data;
+    if (operation->work.run != run_across || m->bytes != bytes) return 1;
+    if (!fake_memory_exists(to, bytes) || !fake_memory_exists(from, bytes)) return 1;
+    m->to = to, m->from = from;
+    return 0;
+}
+
+CUresult fake_replace_fill(fake_operation *operation, CUdeviceptr to, unsigned char byte, size_t bytes) {
+    move *m = (void *)operation->data;
+    if (operation->work.run != run_fill || m->bytes != bytes || !fake_memory_exists(to, bytes)) return 1;
+    m->to = to, m->byte = byte;
+    return 0;
+}

@@ -1,4 +1,4 @@
-/* Launches and graphs of the fake libcuda. */
+/* Launches of the fake libcuda. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,6 @@
 #include "fakes/ptx/watch.h"
 
 #define MOST_STEPS UINT64_C(4000000000)
-
-struct CUgraph_st {
-    fake_graph graph;
-};
-struct CUgraphExec_st {
-    fake_graph graph;
-    CUgraph from; /* whose nodes its operations are; NULL: it was destroyed */
-    CUgraphExec next;
-};
-
-static CUgraphExec executables;
 
 /* --- launches -------------------------------------------------------------------------------------------------------- */
 
@@ -51,18 +40,27 @@ static void run_fake_launch(void *data) {
     for (uint64_t i = 0; memory && i < r->words[1]; i++) memory[i] += (float)r->words[2];
 }
 
-static CUresult launch_fake(CUfunction function, const unsigned *grid, const unsigned *block, unsigned local,
-                            CUstream stream, void **parameters) {
+/* A launch that is checked, as work with its data. */
+typedef struct checked_launch {
+    fake_work work;
+    void *data; /* the caller's to free */
+    size_t bytes;
+} checked_launch;
+
+static CUresult check_fake(CUfunction function, const unsigned *grid, const unsigned *block, unsigned local,
+                           void **parameters, checked_launch *checked) {
     if (grid[1] != 1 || grid[2] != 1 || block[1] != 1 || block[2] != 1) return 1;
-    run_of r = {.groups = grid[0], .threads = block[0], .local = local, .count = function->words};
-    memcpy(r.name, function->name, sizeof r.name);
-    if (r.count)
-        memcpy(r.words, parameters[0], (size_t)r.count * 8);
+    run_of *r = calloc(1, sizeof *r);
+    if (!r) return 2;
+    *r = (run_of){.groups = grid[0], .threads = block[0], .local = local, .count = function->words};
+    memcpy(r->name, function->name, sizeof r->name);
+    if (r->count)
+        memcpy(r->words, parameters[0], (size_t)r->count * 8);
     else
-        memcpy(&r.pointer, parameters[0], 8);
-    fake_work work = {.run = run_fake_launch, .uses = function->module};
-    snprintf(work.name, sizeof work.name, "kernel %s", r.name);
-    return fake_add(stream, &work, &r, sizeof r);
+        memcpy(&r->pointer, parameters[0], 8);
+    *checked = (checked_launch){{.run = run_fake_launch, .uses = function->module}, r, sizeof *r};
+    snprintf(checked->work.name, sizeof checked->work.name, "kernel %s", r->name);
+    return 0;
 }
 
 /* Of a module in PTX. */
@@ -104,8 +102,8 @@ static void run_kernel(void *data) {
     free(problem);
 }
 
-static CUresult launch_ptx(CUfunction function, const unsigned *grid, const unsigned *block, unsigned dynamic_bytes,
-                           CUstream stream, void **parameters) {
+static CUresult check_ptx(CUfunction function, const unsigned *grid, const unsigned *block, unsigned dynamic_bytes,
+                          void **parameters, checked_launch *checked) {
     const ptx_function *f = function->ptx;
     uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
     if (grid[1] > 65535 || grid[2] > 65535 || block[2] > 64 || threads > 1024) return 1;
@@ -120,12 +118,47 @@ static CUresult launch_ptx(CUfunction function, const unsigned *grid, const unsi
     r->seed = fake_random();
     for (int i = 0; i < f->parameter_count; i++)
         memcpy(r->arguments + f->parameters[i].offset, parameters[i], f->parameters[i].bytes);
-    fake_work work = {.run = run_kernel, .uses = function->module};
-    snprintf(work.name, sizeof work.name, "kernel %s%s%s", f->name, *function->module->ptx->file ? " of " : "",
-             function->module->ptx->file);
-    CUresult result = fake_add(stream, &work, r, sizeof *r + f->parameter_bytes);
-    free(r);
-    return result;
+    *checked = (checked_launch){{.run = run_kernel, .uses = function->module}, r, sizeof *r + f->parameter_bytes};
+    snprintf(checked->work.name, sizeof checked->work.name, "kernel %s%s%s", f->name,
+             *function->module->ptx->file ? " of " : "", function->module->ptx->file);
+    return 0;
+}
+
+static CUresult check_launch(const char *call, const fake_launch *l, int device, checked_launch *checked) {
+    if (!l->grid[0] || !l->grid[1] || !l->grid[2] || l->grid[0] > INT_MAX || l->extra) return 1;
+    if (!l->block[0] || l->block[0] > 1024 || !l->block[1] || !l->block[2]) return 1;
+    if (l->function->unloaded) {
+        fake_find(device, FAKE_LAUNCH_FAILED, "%s launches %s, whose module was unloaded", call, l->function->name);
+        return 400;
+    }
+    if (device != l->function->module->device) return 400;
+    return (l->function->ptx ? check_ptx : check_fake)(l->function, l->grid, l->block, l->local, l->parameters,
+                                                       checked);
+}
+
+bool fake_is_kernel(const fake_work *work) { return work->run == run_fake_launch || work->run == run_kernel; }
+
+/* Of the same function, in a grid of the same size. */
+static bool is_same_launch(const fake_operation *was, const checked_launch *is) {
+    if (was->work.run != is->work.run || was->bytes != is->bytes) return false;
+    if (is->work.run == run_kernel) {
+        const kernel_run *a = (const void *)was->data, *b = is->data;
+        return a->function == b->function && !memcmp(a->grid, b->grid, sizeof a->grid) &&
+               !memcmp(a->block, b->block, sizeof a->block) && a->dynamic_bytes == b->dynamic_bytes;
+    }
+    const run_of *a = (const void *)was->data, *b = is->data;
+    return was->work.uses == is->work.uses && !strcmp(a->name, b->name) && a->groups == b->groups &&
+           a->threads == b->threads && a->local == b->local;
+}
+
+CUresult fake_replace_launch(const char *call, fake_operation *operation, const fake_launch *launch) {
+    checked_launch checked;
+    CUresult result = check_launch(call, launch, fake_current()->device, &checked);
+    if (result) return result;
+    bool same = is_same_launch(operation, &checked);
+    if (same) memcpy(operation->data, checked.data, checked.bytes);
+    free(checked.data);
+    return same ? 0 : 1;
 }
 
 FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads,
@@ -133,125 +166,11 @@ FAKE_API CUresult cuLaunchKernel(CUfunction function, unsigned x, unsigned y, un
                                  void **extra) {
     ENTER_IN_CONTEXT(cuLaunchKernel);
     stream = fake_enter_stream(stream);
-    const unsigned grid[] = {x, y, z}, block[] = {threads, block_y, block_z};
-    if (!x || !y || !z || x > INT_MAX || !threads || threads > 1024 || !block_y || !block_z || extra) return 1;
-    if (function->unloaded) {
-        fake_find(fake_current()->device, FAKE_LAUNCH_FAILED, "cuLaunchKernel launches %s, whose module was unloaded",
-                  function->name);
-        return 400;
-    }
-    if (stream->stream.device != function->module->device) return 400;
-    return (function->ptx ? launch_ptx : launch_fake)(function, grid, block, local, stream, parameters);
-}
-
-/* --- graphs --------------------------------------------------------------------------------------------------------- */
-
-static void drop_graph(void *thing) {
-    struct CUgraph_st *graph = thing;
-    fake_graph_drop(&graph->graph);
-    free(graph);
-}
-static void drop_executable(void *thing) {
-    CUgraphExec executable = thing;
-    for (CUgraphExec *at = &executables; *at; at = &(*at)->next)
-        if (*at == executable) {
-            *at = executable->next;
-            break;
-        }
-    fake_graph_drop(&executable->graph);
-    free(executable);
-}
-
-const char *fake_executables_use(const void *thing) {
-    const char *name = NULL;
-    for (CUgraphExec e = executables; e && !name; e = e->next) name = fake_graph_uses(&e->graph, thing);
-    return name;
-}
-
-FAKE_API CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
-    ENTER_IN_CONTEXT(cuStreamBeginCapture_v2);
-    if (!stream) return 900; /* the null stream cannot be captured */
-    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED || stream->stream.capture) return 1;
-    CUgraph made = calloc(1, sizeof *made);
-    if (!made) return 2;
-    if (!fake_own(made, drop_graph)) return 2;
-    made->graph.end = &made->graph.first;
-    stream->stream.capture = &made->graph;
-    return 0;
-}
-FAKE_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
-    if (!stream->stream.capture) return 903;
-    CUgraph made = (CUgraph)(void *)stream->stream.capture;
-    stream->stream.capture = NULL;
-    *graph = made;
-    int code = fake_call("cuStreamEndCapture", true);
-    return code;
-}
-/* The last node, as there are no others without successors. */
-FAKE_API CUresult cuStreamGetCaptureInfo_v2(CUstream stream, int *state, uint64_t *id, CUgraph *graph,
-                                            const CUgraphNode **after, size_t *count) {
-    ENTER_IN_CONTEXT(cuStreamGetCaptureInfo_v2);
-    if (!stream || !stream->stream.capture || id || graph) return 1;
-    fake_lock();
-    const fake_operation *last = stream->stream.capture->first;
-    while (last && last->next) last = last->next;
-    stream->last = (CUgraphNode)(uintptr_t)last;
-    fake_unlock();
-    *state = 1; /* active */
-    *after = &stream->last;
-    *count = last ? 1 : 0;
-    return 0;
-}
-FAKE_API CUresult cuGraphDestroy(CUgraph graph) {
-    fake_lock();
-    for (CUgraphExec e = executables; e; e = e->next)
-        if (e->from == graph) e->from = NULL;
-    fake_unlock();
-    fake_release(graph);
-    return fake_call("cuGraphDestroy", true);
-}
-FAKE_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, unsigned long long flags) {
-    ENTER_IN_CONTEXT(cuGraphInstantiateWithFlags);
-    CUgraphExec made = flags ? NULL : calloc(1, sizeof *made);
-    if (!made) return 1;
-    made->graph = graph->graph; /* takes what was recorded */
-    made->from = graph;
-    graph->graph = (fake_graph){0};
-    if (!fake_own(made, drop_executable)) return 2;
-    fake_lock();
-    made->next = executables;
-    executables = made;
-    fake_unlock();
-    *executable = made;
-    return 0;
-}
-FAKE_API CUresult cuGraphLaunch(CUgraphExec executable, CUstream stream) {
-    ENTER_IN_CONTEXT(cuGraphLaunch);
-    stream = fake_enter_stream(stream);
-    fake_lock();
-    fake_log("graph %d", executable->graph.count);
-    fake_graph_add(&executable->graph, &stream->stream);
-    fake_unlock();
-    return 0;
-}
-/* Launches so far keep the event that they had. */
-FAKE_API CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec executable, CUgraphNode node, CUevent event) {
-    ENTER_IN_CONTEXT(cuGraphExecEventRecordNodeSetEvent);
-    if (!executable->from || !event->open) return 1;
-    fake_lock();
-    fake_operation *at = executable->graph.first;
-    while (at && (CUgraphNode)(void *)at != node) at = at->next;
-    bool records = at && at->event;
-    if (records) at->event = &event->event;
-    fake_unlock();
-    return records ? 0 : 1;
-}
-/* CUDA allows it while the graph runs: its work is not ended, and it is freed when that is complete. It is counted. */
-FAKE_API CUresult cuGraphExecDestroy(CUgraphExec executable) {
-    fake_log("destroy recording");
-    fake_lock();
-    if (fake_stream_uses(&executable->graph)) fake_count_wait("cuGraphExecDestroy of a graph in flight");
-    fake_release(executable);
-    fake_unlock();
-    return fake_call("cuGraphExecDestroy", true);
+    const fake_launch launch = {function, {x, y, z}, {threads, block_y, block_z}, local, parameters, extra};
+    checked_launch checked;
+    CUresult result = check_launch("cuLaunchKernel", &launch, stream->stream.device, &checked);
+    if (result) return result;
+    result = fake_add(stream, &checked.work, checked.data, checked.bytes);
+    free(checked.data);
+    return result;
 }

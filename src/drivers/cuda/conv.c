@@ -289,6 +289,7 @@ static cudnnStatus_t call_cudnn(const bti_cuda_device *device, const known_conv 
 static bt_status call_on_stream(bti_cuda_device *device, known_conv *entry, const bti_work *work, uint64_t workspace) {
     struct bti_cuda_convs *convs = device->convs;
     CUstream stream = bti_cuda_stream(device);
+    if (bti_cuda_cannot_update(device)) return BT_OK;
     cudnnStatus_t status =
         convs->stream == stream ? CUDNN_STATUS_SUCCESS : bti_cudnn.cudnnSetStream(convs->handle, stream);
     convs->stream = !status && stream == device->compute ? stream : NULL;

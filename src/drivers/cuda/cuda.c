@@ -321,6 +321,7 @@ const bti_driver bti_driver_cuda = {
     .mark = bti_cuda_mark,
     .read_mark = bti_cuda_read_mark,
     .graph_begin = bti_cuda_graph_begin,
+    .graph_update = bti_cuda_graph_update,
     .graph_end = bti_cuda_graph_end,
     .graph_run = bti_cuda_graph_run,
     .graph_free = bti_cuda_graph_free,

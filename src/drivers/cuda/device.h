@@ -196,6 +196,25 @@ void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module);
 /* Marks the calling thread's recording as impossible, because its next operation cannot be in a graph; false: it is not recording. */
 bool bti_cuda_cannot_record(bti_cuda_device *device);
 
+/* --- update.c ----------------------------------------------------------------------------------------------------- */
+/* What is launched; its words are a kernel's argument, where a copy goes to and comes from, where a fill goes. */
+typedef struct bti_cuda_launched {
+    enum { BTI_CUDA_KERNEL, BTI_CUDA_COPY, BTI_CUDA_FILL } kind;
+    CUfunction function;
+    uint32_t groups, threads;
+    size_t bytes; /* of shared memory, or that are copied or filled */
+    int byte;
+    size_t word_count;
+    const uint64_t *words;
+} bti_cuda_launched;
+/* Whether the calling thread gives a recording other arguments: the launch is compared with it, and is not to be made. */
+bool bti_cuda_is_update(bti_cuda_device *device, const bti_cuda_launched *what);
+/* It was launched; if the calling thread records, as the last node. */
+void bti_cuda_note(bti_cuda_device *device, const bti_cuda_launched *what);
+/* The calling thread's next launch has arguments that are not known: its recording is never updated. True: it is not to be made, as bti_cuda_is_update. */
+bool bti_cuda_cannot_update(bti_cuda_device *device);
+bt_status bti_cuda_graph_update(void *device, void *graph, bool *can);
+
 bt_status bti_cuda_mark(void *device, bool begins, bti_mark *mark);
 
 bt_status bti_cuda_graph_begin(void *device);

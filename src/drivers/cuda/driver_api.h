@@ -20,6 +20,35 @@ typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
+typedef struct CUDA_KERNEL_NODE_PARAMS_st { /* _v1, which the symbol without a version takes */
+    CUfunction func;
+    unsigned gridDimX, gridDimY, gridDimZ;
+    unsigned blockDimX, blockDimY, blockDimZ;
+    unsigned sharedMemBytes;
+    void **kernelParams;
+    void **extra;
+} CUDA_KERNEL_NODE_PARAMS;
+typedef struct CUDA_MEMCPY3D_st {
+    size_t srcXInBytes, srcY, srcZ, srcLOD;
+    int srcMemoryType; /* CUmemorytype */
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    void *srcArray, *reserved0;
+    size_t srcPitch, srcHeight;
+    size_t dstXInBytes, dstY, dstZ, dstLOD;
+    int dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    void *dstArray, *reserved1;
+    size_t dstPitch, dstHeight;
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
+typedef struct CUDA_MEMSET_NODE_PARAMS_st {
+    CUdeviceptr dst;
+    size_t pitch; /* unused if height is 1 */
+    unsigned value, elementSize;
+    size_t width, height; /* elements, rows */
+} CUDA_MEMSET_NODE_PARAMS;
 
 enum { /* CUresult: the values that the code distinguishes; error.c lists more */
        CUDA_SUCCESS = 0,
@@ -59,6 +88,7 @@ enum { /* CUfunction_attribute */
 enum { CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTALLOC_PORTABLE = 1 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_RECORD_EXTERNAL = 1 };
 enum { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+enum { CU_MEMORYTYPE_DEVICE = 2 };
 enum { CU_COMPUTEMODE_PROHIBITED = 2 };
 
 typedef struct bti_cuda_driver_api {

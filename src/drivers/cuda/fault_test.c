@@ -1,6 +1,16 @@
 /* A device of a fake machine, where any call fails: once, late, or for good. */
 #include "support/cuda_device.h"
 
+/* The recording adds elsewhere from now on. */
+static bt_status change(bti_cuda_device *device, void *graph, const bti_gpu_function *add, uint64_t address) {
+    bool can;
+    bt_status status = bti_driver_cuda.graph_update(device, graph, &can);
+    if (status != BT_OK || !can) return status;
+    status = launch_add(device, add, address, 50, 1, true);
+    bt_status ended = bti_driver_cuda.graph_end(device, &graph);
+    return status == BT_OK ? ended : status;
+}
+
 /* Everything once; what was made is given back. */
 static bt_status everything(bti_cuda_device *device) {
     const size_t bytes = (size_t)BTI_CUDA_STAGING * (BTI_CUDA_STAGINGS + 1);
@@ -37,6 +47,7 @@ static bt_status everything(bti_cuda_device *device) {
     if (graph) {
         if (status == BT_OK) status = bti_driver_cuda.graph_run(device, graph, marks, &stale);
         if (status == BT_OK) marked = 2;
+        if (status == BT_OK) status = change(device, graph, &add, address + 256);
         bti_driver_cuda.graph_free(device, graph);
     }
     if (status == BT_OK) status = bti_driver_cuda.copy(device, address, address + bytes / 2, 100);

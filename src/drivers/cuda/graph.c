@@ -1,51 +1,21 @@
 /* Launches recorded into a CUDA graph, which is launched again by one call. The recording has a stream of its own, so that other threads
  * can transfer to and from the device meanwhile. */
 #include "base/lock.h"
-#include "base/vec.h"
-#include "drivers/cuda/device.h"
-
-typedef BTI_VEC(bti_cuda_module *) module_list;
-typedef BTI_VEC(CUgraphNode) node_list;
-
-struct bti_cuda_capture {
-    CUstream stream;
-    module_list modules; /* of what was recorded so far; each is held */
-    node_list marks;     /* likewise */
-    bti_mark unset;      /* what the nodes of marks record until they are set; its value is 0 where there are none */
-    pthread_t thread;
-    bool refused; /* an operation cannot be in a graph */
-    uint64_t scratch_moves;
-};
-
-typedef struct cuda_graph {
-    bti_cuda_retired retired; /* first */
-    CUgraphExec executable;
-    module_list modules; /* each is held */
-    CUgraph recorded;    /* that the nodes of marks belong to; NULL: there are none */
-    node_list marks;
-    bti_mark unset;
-    uint64_t
-        scratch_moves; /* of the device when it was recorded; if it changed since, the graph uses freed scratch memory */
-} cuda_graph;
-
-static struct bti_cuda_capture *own_capture(const bti_cuda_device *device) {
-    struct bti_cuda_capture *capture = device->capture;
-    return capture && pthread_equal(capture->thread, pthread_self()) ? capture : NULL;
-}
+#include "drivers/cuda/update.h"
 
 CUstream bti_cuda_stream(bti_cuda_device *device) {
-    const struct bti_cuda_capture *capture = own_capture(device);
+    const struct bti_cuda_capture *capture = bti_cuda_own_capture(device);
     return capture ? capture->stream : device->compute;
 }
 
 bool bti_cuda_cannot_record(bti_cuda_device *device) {
-    struct bti_cuda_capture *capture = own_capture(device);
+    struct bti_cuda_capture *capture = bti_cuda_own_capture(device);
     if (capture) capture->refused = true;
     return capture;
 }
 
 void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module) {
-    struct bti_cuda_capture *capture = own_capture(device);
+    struct bti_cuda_capture *capture = bti_cuda_own_capture(device);
     if (!capture) return;
     for (size_t i = 0; i < capture->modules.count; i++)
         if (capture->modules.items[i] == module) return;
@@ -55,20 +25,18 @@ void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module) {
         capture->refused = true;
 }
 
-/* Another event will be set for each run. The node is what the stream comes after then. */
+/* Another event will be set for each run. */
 static bt_status add_mark(bti_cuda_device *device, struct bti_cuda_capture *capture) {
-    const CUgraphNode *after = NULL;
-    size_t count = 0;
-    int state;
+    CUgraphNode node;
     if (!capture->unset.value) BTI_TRY(bti_cuda_take_mark(device, &capture->unset));
     BTI_CUDA_TRY(device, cuEventRecordWithFlags, (CUevent)(uintptr_t)capture->unset.value, capture->stream,
                  CU_EVENT_RECORD_EXTERNAL);
-    BTI_CUDA_TRY(device, cuStreamGetCaptureInfo, capture->stream, &state, NULL, NULL, &after, &count);
-    if (count != 1) return bti_fail(BT_INTERNAL, "%s: a mark in a recording has %zu nodes", device->name, count);
-    return bti_vec_push(&capture->marks, *after) ? BT_OK : bti_no_memory();
+    BTI_TRY(bti_cuda_last_node(device, capture, &node));
+    return bti_vec_push(&capture->marks, node) ? BT_OK : bti_no_memory();
 }
 
 static bt_status capture_mark(bti_cuda_device *device, struct bti_cuda_capture *capture) {
+    if (capture->updated) return BT_OK; /* the recording has its own */
     bt_status status = add_mark(device, capture);
     if (status != BT_OK) capture->refused = true;
     return status;
@@ -77,13 +45,13 @@ static bt_status capture_mark(bti_cuda_device *device, struct bti_cuda_capture *
 bt_status bti_cuda_mark(void *opened, bool begins, bti_mark *mark) {
     (void)begins; /* the stream reaches it when what is before has ended, and what is behind begins then */
     bti_cuda_device *device = opened;
-    struct bti_cuda_capture *capture = own_capture(device);
+    struct bti_cuda_capture *capture = bti_cuda_own_capture(device);
     BTI_TRY(bti_cuda_enter(device));
     return bti_cuda_leave(capture ? capture_mark(device, capture)
                                   : bti_cuda_mark_stream(device, device->compute, mark));
 }
 
-static void release_modules(bti_cuda_device *device, module_list *modules) {
+static void release_modules(bti_cuda_device *device, bti_cuda_modules *modules) {
     for (size_t i = 0; i < modules->count; i++) bti_cuda_module_release(device, modules->items[i]);
     bti_vec_free(modules);
 }
@@ -93,6 +61,7 @@ static void release_modules(bti_cuda_device *device, module_list *modules) {
 static void free_capture(bti_cuda_device *device) {
     if (device->capture->stream && !atomic_load(&device->lost)) (void)bti_cu.cuStreamDestroy(device->capture->stream);
     release_modules(device, &device->capture->modules);
+    bti_cuda_nodes_free(&device->capture->nodes);
     bti_vec_free(&device->capture->marks);
     if (device->capture->unset.value) bti_cuda_give_mark(device, device->capture->unset);
     bti_free(device->capture);
@@ -117,19 +86,21 @@ bt_status bti_cuda_graph_begin(void *opened) {
     return bti_cuda_leave(status);
 }
 
-static void take_over(cuda_graph *made, struct bti_cuda_capture *capture, CUgraph *recorded) {
+static void take_over(bti_cuda_graph *made, struct bti_cuda_capture *capture, CUgraph *recorded) {
     made->modules = capture->modules;
+    made->nodes = capture->nodes;
     made->marks = capture->marks;
     made->unset = capture->unset;
-    capture->modules = (module_list){0};
-    capture->marks = (node_list){0};
+    capture->modules = (bti_cuda_modules){0};
+    capture->nodes = (bti_cuda_nodes){0};
+    capture->marks = (bti_cuda_marks){0};
     capture->unset = (bti_mark){0};
-    if (!made->marks.count) return;
+    if (!made->marks.count && made->nodes.fixed) return;
     made->recorded = *recorded;
     *recorded = NULL;
 }
 
-static bt_status end_capture(bti_cuda_device *device, cuda_graph *made) {
+static bt_status end_capture(bti_cuda_device *device, bti_cuda_graph *made) {
     CUgraph recorded = NULL;
     bt_status status =
         bti_cuda_check(device, "cuStreamEndCapture", bti_cu.cuStreamEndCapture(device->capture->stream, &recorded));
@@ -142,23 +113,26 @@ static bt_status end_capture(bti_cuda_device *device, cuda_graph *made) {
     return status;
 }
 
-bt_status bti_cuda_graph_end(void *opened, void **recorded) {
-    bti_cuda_device *device = opened;
-    *recorded = NULL;
-    if (!device->capture) return bti_fail(BT_FAILED_PRECONDITION, "%s: no graph is being recorded", device->name);
-    cuda_graph *made = bti_calloc(1, sizeof *made);
-    bt_status status = bti_cuda_enter(device);
-    if (status == BT_OK) {
-        status = made ? end_capture(device, made) : bti_no_memory();
-        free_capture(device);
-        status = bti_cuda_leave(status);
-    } else
-        free_capture(device);
+static bt_status end_recording(bti_cuda_device *device, void **recorded) {
+    bti_cuda_graph *made = bti_calloc(1, sizeof *made);
+    bt_status status = made ? end_capture(device, made) : bti_no_memory();
     if (status == BT_OK && made->executable)
         *recorded = made;
     else
         bti_free(made);
     return status;
+}
+
+bt_status bti_cuda_graph_end(void *opened, void **recorded) {
+    bti_cuda_device *device = opened;
+    *recorded = NULL;
+    if (!device->capture) return bti_fail(BT_FAILED_PRECONDITION, "%s: no graph is being recorded", device->name);
+    bt_status status = bti_cuda_enter(device);
+    bool entered = status == BT_OK;
+    if (entered)
+        status = device->capture->updated ? bti_cuda_end_update(device, recorded) : end_recording(device, recorded);
+    free_capture(device);
+    return entered ? bti_cuda_leave(status) : status;
 }
 
 /* --- running ------------------------------------------------------------------------------------------------------ */
@@ -168,7 +142,7 @@ static void give_marks(bti_cuda_device *device, const bti_mark *marks, size_t co
 }
 
 /* Runs that are in flight keep theirs. */
-static bt_status set_marks(bti_cuda_device *device, const cuda_graph *known, bti_mark *marks) {
+static bt_status set_marks(bti_cuda_device *device, const bti_cuda_graph *known, bti_mark *marks) {
     for (size_t i = 0; i < known->marks.count; i++) {
         bt_status status = bti_cuda_take_mark(device, &marks[i]);
         size_t taken = status == BT_OK ? i + 1 : i;
@@ -183,7 +157,7 @@ static bt_status set_marks(bti_cuda_device *device, const cuda_graph *known, bti
     return BT_OK;
 }
 
-static bt_status launch_graph(bti_cuda_device *device, const cuda_graph *known, bti_mark *marks) {
+static bt_status launch_graph(bti_cuda_device *device, const bti_cuda_graph *known, bti_mark *marks) {
     BTI_TRY(set_marks(device, known, marks));
     bt_status status =
         bti_cuda_check(device, "cuGraphLaunch", bti_cu.cuGraphLaunch(known->executable, device->compute));
@@ -193,7 +167,7 @@ static bt_status launch_graph(bti_cuda_device *device, const cuda_graph *known, 
 
 bt_status bti_cuda_graph_run(void *opened, void *recorded, bti_mark *marks, bool *stale) {
     bti_cuda_device *device = opened;
-    cuda_graph *known = recorded;
+    bti_cuda_graph *known = recorded;
     BTI_TRY(bti_cuda_enter(device));
     bt_status status = BT_OK;
     bti_lock_take(&device->gpu.lock);
@@ -204,17 +178,18 @@ bt_status bti_cuda_graph_run(void *opened, void *recorded, bti_mark *marks, bool
 }
 
 static void free_executable(bti_cuda_device *device, bti_cuda_retired *retired) {
-    cuda_graph *old = (cuda_graph *)retired;
+    bti_cuda_graph *old = (bti_cuda_graph *)retired;
     if (!atomic_load(&device->lost)) (void)bti_cu.cuGraphExecDestroy(old->executable);
     bti_free(old);
 }
 
 void bti_cuda_graph_free(void *opened, void *recorded) {
     bti_cuda_device *device = opened;
-    cuda_graph *old = recorded;
-    module_list modules = old->modules;
+    bti_cuda_graph *old = recorded;
+    bti_cuda_modules modules = old->modules;
     if (old->recorded && !atomic_load(&device->lost)) (void)bti_cu.cuGraphDestroy(old->recorded);
     if (old->unset.value) bti_cuda_give_mark(device, old->unset);
+    bti_cuda_nodes_free(&old->nodes);
     bti_vec_free(&old->marks);
     old->retired.free = free_executable;
     bti_cuda_retire(opened, &old->retired);

@@ -85,11 +85,20 @@ static bt_status launch_function(bti_cuda_device *device, const bti_gpu_launch *
         if (bti_cuda_cannot_record(device)) return BT_OK;
         BTI_TRY(put_words(device, asked->words, &address));
     }
+    const bti_cuda_launched what = {.kind = BTI_CUDA_KERNEL,
+                                    .function = asked->function->handle,
+                                    .groups = asked->groups,
+                                    .threads = asked->threads,
+                                    .bytes = asked->local_bytes,
+                                    .word_count = (size_t)asked->words->count,
+                                    .words = asked->words->word};
+    if (bti_cuda_is_update(device, &what)) return BT_OK;
     bti_cuda_capture_module(device, asked->function->module);
     bt_status status =
         bti_cuda_check(device, "cuLaunchKernel",
                        bti_cu.cuLaunchKernel(asked->function->handle, asked->groups, 1, 1, asked->threads, 1, 1,
                                              (unsigned)asked->local_bytes, bti_cuda_stream(device), parameters, NULL));
+    if (status == BT_OK) bti_cuda_note(device, &what);
     bt_status advanced = by_value ? BT_OK : advance_words(device);
     return status == BT_OK ? advanced : status;
 }

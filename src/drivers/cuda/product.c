@@ -208,6 +208,7 @@ static bt_status call_cublas(void *data, uint64_t left, uint64_t right, uint64_t
     bti_cuda_device *device = l->device;
     const known_product *entry = l->entry;
     bool is_double = entry->shape.type == CUDA_R_64F;
+    if (bti_cuda_cannot_update(device)) return BT_OK;
     LT_TRY(device, cublasLtMatmul, device->products->handle, entry->product,
            is_double ? (const void *)&one_double : &one, (const void *)(uintptr_t)right, entry->a,
            (const void *)(uintptr_t)left, entry->b, is_double ? (const void *)&zero_double : &zero,

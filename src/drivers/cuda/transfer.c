@@ -197,19 +197,34 @@ bt_status bti_cuda_download_pinned(void *opened, void *host, uint64_t address, s
 
 /* --- within and between devices ----------------------------------------------------------------------------------- */
 
+static bt_status copy_within(bti_cuda_device *device, uint64_t to, uint64_t from, size_t bytes) {
+    const uint64_t words[] = {to, from};
+    const bti_cuda_launched what = {.kind = BTI_CUDA_COPY, .bytes = bytes, .word_count = 2, .words = words};
+    if (bti_cuda_is_update(device, &what)) return BT_OK;
+    BTI_CUDA_TRY(device, cuMemcpyDtoDAsync, to, from, bytes, bti_cuda_stream(device));
+    bti_cuda_note(device, &what);
+    return BT_OK;
+}
+
 bt_status bti_cuda_copy(void *opened, uint64_t to, uint64_t from, size_t bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(bti_cuda_check(device, "cuMemcpyDtoDAsync",
-                                         bti_cu.cuMemcpyDtoDAsync(to, from, bytes, bti_cuda_stream(device))));
+    return bti_cuda_leave(copy_within(device, to, from, bytes));
+}
+
+static bt_status fill_within(bti_cuda_device *device, uint64_t address, int byte, size_t bytes) {
+    const bti_cuda_launched what = {
+        .kind = BTI_CUDA_FILL, .bytes = bytes, .byte = byte, .word_count = 1, .words = &address};
+    if (bti_cuda_is_update(device, &what)) return BT_OK;
+    BTI_CUDA_TRY(device, cuMemsetD8Async, address, (unsigned char)byte, bytes, bti_cuda_stream(device));
+    bti_cuda_note(device, &what);
+    return BT_OK;
 }
 
 bt_status bti_cuda_fill(void *opened, uint64_t address, int byte, size_t bytes) {
     bti_cuda_device *device = opened;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(
-        bti_cuda_check(device, "cuMemsetD8Async",
-                       bti_cu.cuMemsetD8Async(address, (unsigned char)byte, bytes, bti_cuda_stream(device))));
+    return bti_cuda_leave(fill_within(device, address, byte, bytes));
 }
 
 /* Enables direct access where the bus allows it; otherwise libcuda copies through host memory by itself. */

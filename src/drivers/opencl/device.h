@@ -1,7 +1,7 @@
 /* Devices of OpenCL, of every platform that the ICD loader finds. The loader is opened at run time; without it there are no devices.
  *
- * A device has in-order queues: one for kernels and copies within the device, another one for them while they are timed, one for transfers to and from the host. Each
- * allocation is a buffer behind an address of our own: bits 56..63 a tag, 48..55 the device's number + 1, 0..47 the offset. */
+ * A device has in-order queues: one for kernels and copies within the device, another one for them while they are timed, one for transfers to and from the host, which
+ * a thread waits for, and one for copies to the host that wait for kernels. Each allocation is a buffer behind an address of our own: bits 56..63 a tag, 48..55 the device's number + 1, 0..47 the offset. */
 #ifndef BTI_DRIVERS_OPENCL_DEVICE_H
 #define BTI_DRIVERS_OPENCL_DEVICE_H
 
@@ -42,6 +42,7 @@ typedef struct bti_cl_device {
     cl_context context;                /* of the platform, shared by its devices */
     cl_command_queue queue, transfers; /* queue: one of queues, by the thread that launches */
     cl_command_queue queues[2];        /* the second keeps times, which may cost time */
+    cl_command_queue fetches;          /* keeps times, too */
     size_t largest_buffer, memory_bytes;
     bool
         keeps_binaries; /* in our disk cache; PoCL has its own, and would compile every function for ours, even unused ones */
@@ -72,6 +73,7 @@ void bti_cl_free(void *device, uint64_t address, size_t bytes);
 bt_status bti_cl_find_buffer(bti_cl_device *device, uint64_t address, cl_mem *memory, size_t *offset);
 bt_status bti_cl_upload(void *device, uint64_t address, const void *host, size_t bytes);
 bt_status bti_cl_download(void *device, void *host, uint64_t address, size_t bytes);
+bt_status bti_cl_fetch(void *device, void *host, uint64_t address, bti_event made, size_t bytes, bti_work_end *end);
 bt_status bti_cl_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cl_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cl_peer_copy(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);

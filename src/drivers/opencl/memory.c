@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/compare.h"
+#include "base/trace.h"
 #include "drivers/opencl/device.h"
 
 #define TAG UINT64_C(0xc1)
@@ -103,6 +104,51 @@ bt_status bti_cl_download(void *opened, void *host, uint64_t address, size_t byt
     BTI_CL_TRY(device, "a download",
                device->cl->clEnqueueReadBuffer(device->transfers, memory, CL_TRUE, offset, bytes, host, 0, NULL, NULL));
     return BT_OK;
+}
+
+/* --- beside what is launched ------------------------------------------------------------------------------------------ */
+
+/* A point of the queue of fetches, for a trace, after `made` unless that is NULL; false: there is none. */
+static bool mark_fetch(const bti_cl_device *device, const cl_event *made, bti_mark *mark) {
+    cl_event marker;
+    if (device->cl->clEnqueueMarkerWithWaitList(device->fetches, made ? 1 : 0, made, &marker) != CL_SUCCESS)
+        return false;
+    mark->value = (uint64_t)(uintptr_t)marker;
+    return true;
+}
+
+static void drop_mark(const bti_cl_device *device, bti_mark mark) {
+    device->cl->clReleaseEvent((cl_event)(uintptr_t)mark.value);
+}
+
+/* After a failure nothing goes on. */
+static bt_status read_after(bti_cl_device *device, void *host, uint64_t address, const cl_event *made, size_t bytes,
+                            cl_event *read) {
+    cl_mem memory;
+    size_t offset;
+    BTI_TRY(bti_cl_check(device));
+    BTI_TRY(bti_cl_find_buffer(device, address, &memory, &offset));
+    BTI_CL_TRY(device, "a download",
+               device->cl->clEnqueueReadBuffer(device->fetches, memory, CL_FALSE, offset, bytes, host, 1, made, read));
+    cl_int error = device->cl->clFlush(device->fetches);
+    if (error == CL_SUCCESS) return BT_OK;
+    (void)device->cl->clFinish(device->fetches);
+    device->cl->clReleaseEvent(*read);
+    return bti_cl_fail(device, "a download", error);
+}
+
+bt_status bti_cl_fetch(void *opened, void *host, uint64_t address, bti_event made, size_t bytes, bti_work_end *end) {
+    bti_cl_device *device = opened;
+    cl_event marker = (cl_event)(uintptr_t)made.value, read;
+    *end = (bti_work_end){0};
+    bool begun = bti_trace_on() && mark_fetch(device, &marker, &end->begin);
+    bt_status status = read_after(device, host, address, &marker, bytes, &read);
+    device->cl->clReleaseEvent(marker);
+    end->marked = begun && status == BT_OK && mark_fetch(device, NULL, &end->end);
+    if (begun && !end->marked) drop_mark(device, end->begin);
+    if (end->marked) (void)device->cl->clFlush(device->fetches);
+    if (status == BT_OK) end->event.value = (uint64_t)(uintptr_t)read;
+    return status;
 }
 
 bt_status bti_cl_copy(void *opened, uint64_t to, uint64_t from, size_t bytes) {

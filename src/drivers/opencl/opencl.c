@@ -136,13 +136,16 @@ static bt_status create_queues(bti_cl_device *device) {
     }
     device->queue = device->queues[0];
     device->transfers = device->cl->clCreateCommandQueue(device->context, device->id, 0, &error);
-    return device->transfers ? BT_OK : bti_cl_fail(device, "a queue", error);
+    if (!device->transfers) return bti_cl_fail(device, "a queue", error);
+    device->fetches = device->cl->clCreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &error);
+    return device->fetches ? BT_OK : bti_cl_fail(device, "a queue", error);
 }
 
 static void cl_close_device(void *opened) {
     bti_cl_device *device = opened;
     for (size_t i = 0; i < device->buffers.count; i++) device->cl->clReleaseMemObject(device->buffers.items[i].memory);
     bti_vec_free(&device->buffers);
+    if (device->fetches) device->cl->clReleaseCommandQueue(device->fetches);
     if (device->transfers) device->cl->clReleaseCommandQueue(device->transfers);
     for (int i = 0; i < 2; i++)
         if (device->queues[i]) device->cl->clReleaseCommandQueue(device->queues[i]);
@@ -279,6 +282,7 @@ static bt_status cl_sync_device(void *opened) {
     bti_cl_device *device = opened;
     BTI_TRY(bti_cl_check(device));
     for (int i = 0; i < 2; i++) BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->queues[i]));
+    BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->fetches));
     BTI_CL_TRY(device, "waiting", device->cl->clFinish(device->transfers));
     return BT_OK;
 }
@@ -338,7 +342,8 @@ static const bti_target_facts opencl_facts = {.language = BTI_LANGUAGE_OPENCL,
                                               .bandwidth = 200,
                                               .f64_slowdown = 16,
                                               .epilogues = true,
-                                              .launch_boxes = 1};
+                                              .launch_boxes = 1,
+                                              .is_fetched = true};
 
 const bti_driver bti_driver_opencl = {
     .name = "opencl",
@@ -374,6 +379,7 @@ const bti_driver bti_driver_opencl = {
     .trim = bti_gpu_trim,
     .describe = describe_device,
     .peer_copy = bti_cl_peer_copy,
+    .fetch = bti_cl_fetch,
     .mark = bti_cl_mark,
     .read_mark = bti_cl_read_mark,
 };

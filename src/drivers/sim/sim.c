@@ -168,6 +168,24 @@ static bt_status sim_download(void *opened, void *host, uint64_t address, size_t
     return BT_OK;
 }
 
+static bt_status timed_fetch(void *opened, void *host, uint64_t address, bti_event made, size_t bytes,
+                             bti_work_end *end) {
+    bti_sim_device *device = opened;
+    uint64_t made_ns = bti_sim_event_ns(made);
+    char *memory;
+    BTI_SIM_FAULT("download");
+    BTI_TRY(bti_sim_may_send(&device->engines, made_ns, address, bytes, false));
+    BTI_TRY(translate_address(device, "download", address, bytes, &memory));
+    if (bti_sim_has_data(device))
+        memcpy(host, memory, bytes);
+    else
+        give_zeros(device, host, bytes);
+    bti_sim_took_fetch(&device->engines, bytes, made_ns, end);
+    bti_sim_link_uses(&device->engines, address, bytes, false, end->end_ns);
+    end->event.value |= made.value & BTI_SIM_HUNG;
+    return BT_OK;
+}
+
 static void took_move(bti_sim_device *device, size_t read_bytes, size_t written_bytes) {
     bti_sim_demand demand = bti_sim_demand_of_move(&device->engines.model, (double)read_bytes, (double)written_bytes);
     bti_sim_took_launch(&device->engines, &demand);
@@ -240,7 +258,8 @@ static bt_status timed_send(void *to_device, uint64_t to, const bti_event *idle,
 
 /* Its kernels run on cores, so these are a CPU's; but launches and products are a GPU's. */
 static const bti_target_facts sim_facts = {BTI_CPU_FACTS, .epilogues = true, .launch_boxes = 24};
-static const bti_target_facts timed_facts = {BTI_CUDA_FACTS}, timed_cpu_facts = {BTI_CPU_FACTS, .launch_boxes = 1};
+static const bti_target_facts timed_facts = {BTI_CUDA_FACTS, .is_fetched = true},
+                              timed_cpu_facts = {BTI_CPU_FACTS, .launch_boxes = 1};
 
 #define ENTRIES_OF_ALL                                                                                          \
     .simulated = true, .open = sim_open, .close = sim_close, .alloc = sim_alloc, .free = sim_free,              \
@@ -249,10 +268,11 @@ static const bti_target_facts timed_facts = {BTI_CUDA_FACTS}, timed_cpu_facts = 
     .text_give = bti_cpu_text_give, .launch = bti_sim_launch, .launch_kernel = bti_sim_launch_kernel,           \
     .memory = sim_memory_sizes, .all_reduce = bti_sim_all_reduce
 
-#define ENTRIES_OF_CARDS                                                                                \
-    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product,                     \
-    .graph_begin = bti_sim_graph_begin, .graph_end = bti_sim_graph_end, .graph_run = bti_sim_graph_run, \
-    .graph_free = bti_sim_graph_free, .mark = bti_sim_mark, .read_mark = bti_sim_read_mark
+#define ENTRIES_OF_CARDS                                                                                      \
+    .launch_boxes = bti_sim_launch_boxes, .launch_product = bti_sim_launch_product,                           \
+    .graph_begin = bti_sim_graph_begin, .graph_update = bti_sim_graph_update, .graph_end = bti_sim_graph_end, \
+    .graph_run = bti_sim_graph_run, .graph_free = bti_sim_graph_free, .mark = bti_sim_mark,                   \
+    .read_mark = bti_sim_read_mark
 
 #define ENTRIES_OF_TIMED                                                                         \
     .async = true, .record = bti_timed_record, .wait = bti_timed_wait, .query = bti_timed_query, \
@@ -273,7 +293,8 @@ const bti_driver bti_driver_sim = {ENTRIES_OF_ALL,
 
 const bti_driver bti_driver_timed = {ENTRIES_OF_ALL,       ENTRIES_OF_CARDS,       ENTRIES_OF_TIMED,
                                      .name = "timed",      .target = &timed_facts, .kinds = 1u << BT_GPU,
-                                     .probe = timed_probe, .send = timed_send,     .follow = bti_timed_follow};
+                                     .probe = timed_probe, .send = timed_send,     .follow = bti_timed_follow,
+                                     .fetch = timed_fetch};
 
 const bti_driver bti_driver_timed_cpu = {ENTRIES_OF_ALL,        ENTRIES_OF_TIMED,
                                          .name = "timed_cpu",   .target = &timed_cpu_facts,

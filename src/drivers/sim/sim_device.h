@@ -41,6 +41,7 @@ bt_status bti_sim_launch_kernel(void *opened, void *program, const bti_box *box)
 bt_status bti_sim_launch_product(void *opened, void *program, const bti_work *product, const bti_box *box);
 bt_status bti_sim_launch_boxes(void *opened, void *program, const bti_box *boxes, int count);
 bt_status bti_sim_graph_begin(void *opened);
+bt_status bti_sim_graph_update(void *opened, void *graph, bool *can);
 bt_status bti_sim_graph_end(void *opened, void **graph);
 bt_status bti_sim_graph_run(void *opened, void *graph, bti_mark *marks, bool *stale);
 void bti_sim_graph_free(void *opened, void *graph);

@@ -16,7 +16,8 @@ typedef struct recorded_launch {
 
 typedef struct bti_sim_graph {
     BTI_VEC(recorded_launch) launches;
-    bti_sim_demand *demands; /* of the run that goes on: room for one for each launch; NULL before the first */
+    bti_sim_demand *demands;       /* of the run that goes on: room for one for each launch; NULL before the first */
+    struct bti_sim_graph *updated; /* another one, which gets its launches; NULL: it is a recording of its own */
 } bti_sim_graph;
 
 static bt_status add_launch(bti_sim_graph *graph, recorded_launch launch, bool copied) {
@@ -135,10 +136,96 @@ bt_status bti_sim_graph_begin(void *opened) {
     return device->graph ? BT_OK : bti_no_memory();
 }
 
+/* --- updates ------------------------------------------------------------------------------------------------------------- */
+
+/* What a card has the vendor's library for, whose arguments are not known. */
+static bool is_by_library(const bti_work *work) {
+    return work->op == BTI_OP_matmul || work->op == BTI_OP_conv || work->op == BTI_OP_conv_data ||
+           work->op == BTI_OP_conv_weights;
+}
+
+bt_status bti_sim_graph_update(void *opened, void *recorded, bool *can) {
+    bti_sim_device *device = opened;
+    bti_sim_graph *graph = recorded;
+    *can = true;
+    for (size_t i = 0; i < graph->launches.count && *can; i++)
+        *can = !graph->launches.items[i].work || !is_by_library(graph->launches.items[i].work);
+    if (!*can) return BT_OK;
+    BTI_TRY(bti_sim_graph_begin(device));
+    device->graph->updated = graph;
+    return BT_OK;
+}
+
+static bool is_same_shape(const bti_operand *a, const bti_operand *b) {
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           !memcmp(a->shape, b->shape, (size_t)a->rank * sizeof *a->shape);
+}
+
+static bool is_same_launch(const recorded_launch *a, const recorded_launch *b) {
+    if (a->program != b->program || !a->work != !b->work || a->box_count != b->box_count) return false;
+    if (a->work && (a->work->op != b->work->op || !is_same_shape(&a->work->output, &b->work->output))) return false;
+    int axes = a->box_count ? bti_kernel_axes(bti_cpu_program_kernel(a->program)) : 0;
+    for (int i = 0; i < a->box_count; i++)
+        if (memcmp(a->boxes[i].extent, b->boxes[i].extent, (size_t)axes * sizeof *a->boxes[i].extent) != 0)
+            return false;
+    return true;
+}
+
+static bool has_same_addresses(const recorded_launch *a, const recorded_launch *b) {
+    if (a->work && a->work->output.address != b->work->output.address) return false;
+    for (int i = 0; a->work && i < a->work->input_count; i++)
+        if (a->work->inputs[i].address != b->work->inputs[i].address) return false;
+    size_t bytes = a->box_count ? (size_t)bti_kernel_operands(bti_cpu_program_kernel(a->program)) : 0;
+    for (int i = 0; i < a->box_count; i++)
+        if (memcmp(a->boxes[i].address, b->boxes[i].address, bytes * sizeof *a->boxes[i].address) != 0) return false;
+    return true;
+}
+
+/* The next launch from number *i on, and goes on behind it; NULL: there is none. */
+static recorded_launch *next_launch(const bti_sim_graph *graph, size_t *i) {
+    while (*i < graph->launches.count && graph->launches.items[*i].kind != LAUNCH) ++*i;
+    return *i < graph->launches.count ? &graph->launches.items[(*i)++] : NULL;
+}
+
+/* Whether both launch the same; and how many launches get other addresses. */
+static bool is_same(const bti_sim_graph *graph, const bti_sim_graph *again, size_t *changes) {
+    size_t at = 0, at_again = 0;
+    *changes = 0;
+    for (;;) {
+        const recorded_launch *was = next_launch(graph, &at), *is = next_launch(again, &at_again);
+        if (!was || !is) return was == is;
+        if (!is_same_launch(was, is)) return false;
+        *changes += !has_same_addresses(was, is);
+    }
+}
+
+/* The launches of both are exchanged; marks stay. */
+static void exchange_launches(bti_sim_graph *graph, bti_sim_graph *again) {
+    size_t at = 0, at_again = 0;
+    for (recorded_launch *was; (was = next_launch(graph, &at)) != NULL;) {
+        recorded_launch *is = next_launch(again, &at_again), before = *was;
+        *was = *is;
+        *is = before;
+    }
+}
+
+static void end_update(bti_sim_device *device, bti_sim_graph *again, void **graph) {
+    size_t changes;
+    bool same = is_same(again->updated, again, &changes);
+    if (same) {
+        exchange_launches(again->updated, again);
+        bti_sim_took_changes(&device->engines, changes);
+    }
+    *graph = same ? again->updated : NULL;
+    bti_sim_graph_free(device, again);
+}
+
 bt_status bti_sim_graph_end(void *opened, void **graph) {
     bti_sim_device *device = opened;
-    *graph = device->graph;
+    bti_sim_graph *made = device->graph;
     device->graph = NULL;
+    *graph = made;
+    if (made->updated) end_update(device, made, graph);
     return BT_OK;
 }
 

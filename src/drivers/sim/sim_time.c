@@ -53,6 +53,10 @@ uint64_t bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *dema
     return end - whole(ns);
 }
 
+void bti_sim_took_changes(const bti_sim_engines *engines, size_t count) {
+    if (bti_sim_has_clock(engines)) bti_clock_advance(whole(engines->model.call_ns / 2 * (double)count));
+}
+
 /* GB/s are bytes in a nanosecond. */
 static double copy_ns(double least, double bandwidth, size_t bytes) { return least + (double)bytes / bandwidth; }
 
@@ -82,6 +86,16 @@ void bti_sim_took_send(bti_sim_engines *to, bti_sim_engines *from, size_t bytes,
     bti_lock_give(&engines_lock);
     *end = (bti_work_end){.event = {begin + length}, .begin_ns = begin, .end_ns = begin + length};
     bti_sim_took_call(to);
+}
+
+void bti_sim_took_fetch(bti_sim_engines *engines, size_t bytes, uint64_t after, bti_work_end *end) {
+    uint64_t length = whole(copy_ns(engines->model.host_ns, engines->model.host, bytes));
+    bti_lock_take(&engines_lock);
+    uint64_t begin = later_of(later_of(bti_clock_ns(), after), engines->down_free);
+    engines->down_free = begin + length;
+    bti_lock_give(&engines_lock);
+    *end = (bti_work_end){.event = {begin + length}, .begin_ns = begin, .end_ns = begin + length};
+    bti_sim_took_call(engines);
 }
 
 void bti_sim_follows(bti_sim_engines *engines, uint64_t event_ns) {

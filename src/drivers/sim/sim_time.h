@@ -22,11 +22,15 @@ void bti_sim_took_call(const bti_sim_engines *engines); /* a call that only the 
 void bti_sim_took_launch(bti_sim_engines *engines, const bti_sim_demand *demand);
 /* One launch of several, recorded before; when the first one begins. */
 uint64_t bti_sim_took_graph(bti_sim_engines *engines, const bti_sim_demand *demands, size_t count);
+/* Recorded launches, so many of them, got other arguments: the host works half a call's time for each. */
+void bti_sim_took_changes(const bti_sim_engines *engines, size_t count);
 /* The host waits for the end. */
 void bti_sim_took_transfer(bti_sim_engines *engines, bool up, size_t bytes);
 void bti_sim_took_peer_copy(size_t bytes); /* of devices without a model */
 /* Between two cards, by the engines for copies to one and from the other, after that time. */
 void bti_sim_took_send(bti_sim_engines *to, bti_sim_engines *from, size_t bytes, uint64_t after, bti_work_end *end);
+/* To the host, after that time; nobody waits. */
+void bti_sim_took_fetch(bti_sim_engines *engines, size_t bytes, uint64_t after, bti_work_end *end);
 /* What is launched later begins after that time. */
 void bti_sim_follows(bti_sim_engines *engines, uint64_t event_ns);
 /* A reduction over all by a ring, after these events of each: each hands parts on to the next. */
