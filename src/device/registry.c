@@ -28,7 +28,7 @@ static bti_error *setup_fault;
 static char *mask; /* CUDA_VISIBLE_DEVICES as it was read; NULL: unset */
 static atomic_bool mask_change_logged;
 
-static int count_of(bt_kind kind) {
+static int known_of(bt_kind kind) {
     int count = 0;
     while (bti_registry_find(kind, count)) count++;
     return count;
@@ -38,7 +38,7 @@ static int count_of(bt_kind kind) {
 
 /* "there are GPU:0 to GPU:3", "there is only GPU:0", "there is none", or why */
 bt_status bti_registry_missing(bt_kind kind, const char *shown) {
-    int count = count_of(kind);
+    int count = known_of(kind);
     char range[96];
     if (count > 1)
         snprintf(range, sizeof range, "there are %s:0 to %s:%d", bt_kind_name(kind), bt_kind_name(kind), count - 1);
@@ -415,7 +415,7 @@ static bt_status choose_real(bt_kind kind, const bti_chosen *chosen, int count) 
 bt_status bti_registry_choose(bt_kind kind, const bti_chosen *chosen, int count) {
     bti_registry_ensure_for_query(BTI_KIND(kind));
     bti_lock_take(&registry_lock);
-    int before = count_of(kind);
+    int before = known_of(kind);
     bt_status status = simulated.named[kind] ? choose_simulated(kind, chosen, count) : choose_real(kind, chosen, count);
     if (status == BT_OK && !physical[kind]) physical[kind] = before + 1;
     bti_lock_give(&registry_lock);
@@ -425,7 +425,7 @@ bt_status bti_registry_choose(bt_kind kind, const bti_chosen *chosen, int count)
 int bti_registry_physical(bt_kind kind) {
     bti_registry_ensure_for_query(BTI_KIND(kind));
     bti_lock_take(&registry_lock);
-    int count = physical[kind] ? physical[kind] - 1 : count_of(kind);
+    int count = physical[kind] ? physical[kind] - 1 : known_of(kind);
     bti_lock_give(&registry_lock);
     return count;
 }
@@ -467,7 +467,7 @@ int bti_device_count(void) {
 int bt_device_count(bt_kind kind) {
     if ((unsigned)kind >= BT_KIND_COUNT) return 0;
     bti_registry_ensure_for_query(BTI_KIND(kind));
-    return count_of(kind);
+    return known_of(kind);
 }
 
 char *bti_registry_broken(const char **maker) {
