@@ -6,6 +6,7 @@
 #include "array/claim.h"
 #include "array/plan_cache.h"
 #include "array/plan_log.h"
+#include "array/plan_store.h"
 #include "array/step.h"
 #include "base/flags.h"
 #include "base/guest.h"
@@ -83,6 +84,7 @@ static bt_status plan_order(const bti_order *order, bti_node *const *wanted, siz
     bti_str passes = {0};
     bool explained = bti_flag_choice(BTI_FLAG_explain) == BTI_EXPLAIN_PASSES;
     bti_planning how = bti_planning_with(bti_fusing_now(), explained ? &passes : NULL);
+    bti_plan_store_note_made();
     bt_status status = bti_compile(order, wanted, count, &how, &plan);
     bti_trace_end(BTI_TRACE_PLAN, "plan", planning);
     if (status == BT_OK) {
@@ -101,6 +103,7 @@ static bt_status find_plan(evaluation *e, bti_node *const *wanted, size_t count,
     if (fits && (*prepared = bti_plan_cache_find(&e->key))) {
         e->nodes = e->key.nodes;
         bti_log_order(&e->order);
+        if (e->key.logs_copies) bti_log_copies(bti_prepared_plan(*prepared), e->nodes);
         return BT_OK;
     }
     BTI_TRY(plan_order(&e->order, wanted, count, prepared));

@@ -46,6 +46,8 @@ void bti_prepared_release(bti_prepared *of) {
     bti_vec_free(&of->members);
     for (size_t i = 0; i < of->stand_in_count; i++) bti_node_release(of->stand_ins[i]);
     bti_free(of->stand_ins);
+    for (size_t r = 0; r < of->regions.count; r++) bti_region_release(of->regions.items[r]);
+    bti_vec_free(&of->regions);
     bti_vec_free(&of->sends);
     pthread_cond_destroy(&of->judged);
     bti_lock_destroy(&of->lock);
