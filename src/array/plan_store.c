@@ -76,7 +76,7 @@ static bti_kept *next_to_leave(const bti_kept *stays, size_t *turns) {
     return NULL;
 }
 
-static void make_room(const bti_kept *stays, size_t most, bti_lru_entry **left) {
+static void evict_oldest(const bti_kept *stays, size_t most, bti_lru_entry **left) {
     size_t turns = store.plans;
     for (bti_kept *kept; store.bytes > most && (kept = next_to_leave(stays, &turns));) {
         bti_lock *lock = kept->shelf->lock;
@@ -126,7 +126,7 @@ void bti_shelf_keep(bti_shelf *shelf, bti_kept *kept, const void *key, size_t by
     if (!most) return;
     bti_lock_take(&store_lock);
     if (!may || may(key)) add(shelf, kept, shelf->hash(key), key, bytes);
-    make_room(kept, most, &left);
+    evict_oldest(kept, most, &left);
     bti_lock_give(&store_lock);
     bti_lru_free_evicted(&of_any_shelf, left); /* programs and nodes go with them */
 }
