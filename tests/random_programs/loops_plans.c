@@ -5,12 +5,25 @@
 #include "array/plan_cache.h"
 #include "random_programs/loops.h"
 
-enum { ROUNDS = 3, EACH_RESULT_ALONE = 5, LOOP_VARIANTS = 7 };
+enum { ROUNDS = 3, EACH_RESULT_ALONE = 5, LOOP_VARIANTS = 9 };
 
 static void change_scalars(instruction *i) { i->by += 0.125; }
 static void change_steps(instruction *i) { i->steps += i->steps < MOST_STEPS ? 1 : -1; }
 static void change_directions(instruction *i) { i->reverse = !i->reverse; }
 static void change_axes(instruction *i) { i->flag = i->kind == PLAIN ? !i->flag : i->flag; }
+
+static void swap(int *a, int *b) {
+    int before = *a;
+    *a = *b;
+    *b = before;
+}
+static void swap_operands(instruction *i) {
+    if (i->kind == PLAIN) swap(&i->operand[0], &i->operand[1]);
+}
+static void swap_results(loop_program *p) {
+    for (int b = 0; b < p->block_count; b++)
+        if (p->blocks[b].result_count > 1) swap(&p->blocks[b].result[0], &p->blocks[b].result[1]);
+}
 
 static void for_each(loop_program *p, void (*change)(instruction *i)) {
     for (int b = 0; b < p->block_count; b++)
@@ -24,16 +37,21 @@ static bt_array *moved(bt_array *x, int index) { return move_in_memory(x, 1 + in
 static const struct {
     void (*instructions)(instruction *i);
     bt_array *(*inputs)(bt_array *x, int index);
-} variants[LOOP_VARIANTS] = {{NULL, NULL},         {change_scalars, NULL},
-                             {change_steps, NULL}, {change_directions, NULL},
-                             {NULL, doubled},      [EACH_RESULT_ALONE] = {NULL, moved},
-                             {change_axes, NULL}};
+    void (*program)(loop_program *p);
+} variants[LOOP_VARIANTS] = {
+    {NULL, NULL, NULL},         {change_scalars, NULL, NULL},
+    {change_steps, NULL, NULL}, {change_directions, NULL, NULL},
+    {NULL, doubled, NULL},      [EACH_RESULT_ALONE] = {NULL, moved, NULL},
+    {change_axes, NULL, NULL},  {swap_operands, NULL, NULL},
+    {NULL, NULL, swap_results},
+};
 
 static void run_loop_variant(uint64_t seed, int v, outcomes *out) {
     static const bool exact[LOOP_MADE];
     loop_program p;
     draw_loops(seed, false, &p);
     if (variants[v].instructions) for_each(&p, variants[v].instructions);
+    if (variants[v].program) variants[v].program(&p);
     BT_SCOPE {
         bt_array *inputs[2 * LOOP_INPUTS], *made[LOOP_MADE];
         make_loop_inputs(&p, seed, inputs);
