@@ -287,6 +287,7 @@ static bool is_same_cut(const recorded *own, const bti_node *node) {
 /* What a public call makes for its own use is not kept once it has returned: large results are waited for until then. */
 static bool is_flush_due(const recorded *own, const bti_node *node, bool between_calls) {
     uint64_t most = (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes), nodes = (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes);
+    if (own->nodes < nodes && own->bytes < most) return false;
     bool counts = between_calls || own->bytes / LARGE_CALL >= most;
     if (own->nodes >= nodes + nodes / CUT_SLACK || (counts && own->bytes >= most + most / CUT_SLACK)) return true;
     return (own->nodes >= nodes || (counts && own->bytes >= most)) && is_same_cut(own, node);

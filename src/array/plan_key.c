@@ -90,14 +90,14 @@ static bool add_host(writer *w, const bti_host_function *host) {
 }
 
 /* All of it but for its inputs and its results; then there is room for its inputs. */
-static bool add_operation(writer *w, const bti_node *node, unsigned marks) {
+static inline __attribute__((always_inline)) bool add_operation(writer *w, const bti_node *node, unsigned marks) {
+    size_t inputs = (size_t)node->input_count;
     if (!node_fits(node)) return false;
-    size_t inputs = (size_t)node->input_count, attr = sizeof(bti_attr) / sizeof(uint64_t) + 1;
-    if (!bti_vec_reserve(&w->words, 1 + BTI_MAX_RANK + attr)) return false;
+    if (!bti_vec_reserve(&w->words, 2 + BTI_MAX_RANK + sizeof(bti_attr) / sizeof(uint64_t) + inputs)) return false;
     add_word(w, first_word(node, marks));
     add_numbers(w, node->shape, node->rank);
     add_attr(w, node);
-    return (!node->host || add_host(w, node->host)) && bti_vec_reserve(&w->words, inputs + 1);
+    return !node->host || (add_host(w, node->host) && bti_vec_reserve(&w->words, inputs));
 }
 
 /* --- regions ----------------------------------------------------------------------------------------------------------- */
@@ -167,7 +167,7 @@ static bool add_given_tuple(writer *w, size_t number, const bti_node *node) {
         return false;
     add_word(w, first_word(node, 0) & 0xFFFFFFFFFF00u);
     for (int i = 0; i < tuple->result_count; i++)
-        if (!add_memory(w, tuple->buffers[i], number | (uint64_t)(i + 1) << 32)) return false;
+        if (!tuple->buffers[i] || !add_memory(w, tuple->buffers[i], number | (uint64_t)(i + 1) << 32)) return false;
     return true;
 }
 
@@ -208,29 +208,37 @@ static bool write_all(writer *w, const bool *asked) {
     return true;
 }
 
-/* Of the public calls, which traces show, and inside of regions of the lines: errors and traces name those of the plan there. They are told
- * apart by address, which the hash does without: it is the same in each process. */
-static bool write_places(writer *w, const bti_node *node, bool inner) {
-    const bti_tuple *tuple = node->tuple;
-    bool written = bti_vec_reserve(&w->words, 3);
-    if (!written) return false;
+/* Inside of regions errors and traces name the lines of the plan. */
+static bool write_places(writer *w, const bti_tuple *tuple);
+
+static bool write_place(writer *w, const bti_node *node) {
+    if (!bti_vec_reserve(&w->words, 3)) return false;
     add_word(w, (uint64_t)(uintptr_t)node->place.name);
-    if (inner) {
-        add_word(w, (uint64_t)(uintptr_t)node->place.site.file);
-        add_word(w, (uint64_t)node->place.site.line);
-    }
-    for (int r = 0; tuple && r < tuple->region_count; r++) {
+    add_word(w, (uint64_t)(uintptr_t)node->place.site.file);
+    add_word(w, (uint64_t)node->place.site.line);
+    return !node->tuple || write_places(w, node->tuple);
+}
+
+static bool write_places(writer *w, const bti_tuple *tuple) {
+    bool written = true;
+    for (int r = 0; r < tuple->region_count; r++) {
         const bti_region *region = atomic_load(&tuple->regions[r]);
-        for (int i = 0; i < region->input_count && written; i++) written = write_places(w, region->inputs[i], true);
-        for (int i = 0; i < region->node_count && written; i++) written = write_places(w, region->nodes[i], true);
+        for (int i = 0; i < region->input_count && written; i++) written = write_place(w, region->inputs[i]);
+        for (int i = 0; i < region->node_count && written; i++) written = write_place(w, region->nodes[i]);
     }
     return written;
 }
 
+/* Names of the public calls, which traces show, and places inside of regions. They are told apart by address, which the hash does without: it is
+ * the same in each process. */
 static bool write_all_places(writer *w) {
-    bool written = bti_vec_reserve(&w->words, w->order->count);
-    for (size_t i = 0; i < w->order->count && written; i++) written = write_places(w, w->order->items[i], false);
-    return written;
+    if (!bti_vec_reserve(&w->words, w->order->count)) return false;
+    for (size_t i = 0; i < w->order->count; i++) add_word(w, (uint64_t)(uintptr_t)w->order->items[i]->place.name);
+    for (size_t i = 0; i < w->order->count; i++) {
+        const bti_tuple *tuple = w->order->items[i]->tuple;
+        if (tuple && tuple->region_count && !write_places(w, tuple)) return false;
+    }
+    return true;
 }
 
 bool bti_plan_key_write(const bti_order *order, bti_node *const *wanted, size_t count, bti_plan_key *key) {
