@@ -25,8 +25,8 @@ static bool is_ready_for(const bti_lru_entry *entry, const void *wanted) {
 
 bool bti_ready_call_fits(const bti_ready_call *ready, bti_node *const *given, bti_plan_setting setting) {
     const bti_plan_setting *own = &ready->setting;
-    bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->share == setting.share &&
-                own->replica == setting.replica && own->policy == setting.policy;
+    bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->replica == setting.replica &&
+                own->policy == setting.policy;
     for (int i = 0; i < ready->given_count && same; i++)
         same = are_planned_alike(ready->given[i], given[i], setting.policy);
     return same;

@@ -28,7 +28,6 @@ typedef struct bti_given_storage {
 typedef struct bti_plan_setting {
     bti_fusing fusing;
     int kernels; /* the flag */
-    bool share;  /* the flag memory_pool */
     int replica; /* that this thread sets; -1: all */
     bt_transfers policy;
 } bti_plan_setting;

@@ -15,7 +15,6 @@
 bti_plan_setting bti_plan_setting_now(void) {
     return (bti_plan_setting){.fusing = bti_fusing_now(),
                               .kernels = bti_flag_choice(BTI_FLAG_kernels),
-                              .share = bti_flag_bool(BTI_FLAG_memory_pool),
                               .replica = bti_in_replica() ? bti_replica() : -1,
                               .policy = bti_transfers_now()};
 }
