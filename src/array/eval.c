@@ -6,6 +6,7 @@
 #include "array/claim.h"
 #include "array/plan_cache.h"
 #include "array/plan_log.h"
+#include "array/plan_store.h"
 #include "array/step.h"
 #include "base/flags.h"
 #include "base/guest.h"
@@ -19,6 +20,8 @@ typedef struct recorded {
     uint64_t call;            /* the last node's, by bti_public_calls */
     BTI_VEC(bti_node *) sets; /* retained */
     bool flushing;
+    bti_place cut; /* of the operation that the last flush came after */
+    uint8_t cut_op;
 } recorded;
 static _Thread_local recorded own_record;
 
@@ -83,6 +86,7 @@ static bt_status plan_order(const bti_order *order, bti_node *const *wanted, siz
     bti_str passes = {0};
     bool explained = bti_flag_choice(BTI_FLAG_explain) == BTI_EXPLAIN_PASSES;
     bti_planning how = bti_planning_with(bti_fusing_now(), explained ? &passes : NULL);
+    bti_plan_store_note_made();
     bt_status status = bti_compile(order, wanted, count, &how, &plan);
     bti_trace_end(BTI_TRACE_PLAN, "plan", planning);
     if (status == BT_OK) {
@@ -101,6 +105,7 @@ static bt_status find_plan(evaluation *e, bti_node *const *wanted, size_t count,
     if (fits && (*prepared = bti_plan_cache_find(&e->key))) {
         e->nodes = e->key.nodes;
         bti_log_order(&e->order);
+        if (e->key.logs_copies) bti_log_copies(bti_prepared_plan(*prepared), e->nodes);
         return BT_OK;
     }
     BTI_TRY(plan_order(&e->order, wanted, count, prepared));
@@ -271,11 +276,21 @@ static void flush_held(const bti_node *newest) {
 #define LARGE_CALL \
     64 /* times flush_bytes: more is evaluated in the midst of a call too, which may be a loop of the user's */
 
+#define CUT_SLACK 8 /* a flush may be that part later than it is due */
+
+/* Behind the operation that the last flush came after: each flush of a loop has the same operations then, and so a plan that is kept. */
+static bool is_same_cut(const recorded *own, const bti_node *node) {
+    return own->cut_op == node->op && own->cut.name == node->place.name &&
+           own->cut.site.line == node->place.site.line && own->cut.site.file == node->place.site.file;
+}
+
 /* What a public call makes for its own use is not kept once it has returned: large results are waited for until then. */
-static bool is_flush_due(const recorded *own, bool between_calls) {
-    uint64_t most = (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes);
-    if (own->nodes >= (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes)) return true;
-    return own->bytes >= most && (between_calls || own->bytes / LARGE_CALL >= most);
+static bool is_flush_due(const recorded *own, const bti_node *node, bool between_calls) {
+    uint64_t most = (uint64_t)bti_flag_int(BTI_FLAG_flush_bytes), nodes = (uint64_t)bti_flag_int(BTI_FLAG_flush_nodes);
+    if (own->nodes < nodes && own->bytes < most) return false;
+    bool counts = between_calls || own->bytes / LARGE_CALL >= most;
+    if (own->nodes >= nodes + nodes / CUT_SLACK || (counts && own->bytes >= most + most / CUT_SLACK)) return true;
+    return (own->nodes >= nodes || (counts && own->bytes >= most)) && is_same_cut(own, node);
 }
 
 void bti_eval_recorded(const bti_node *node) {
@@ -287,8 +302,10 @@ void bti_eval_recorded(const bti_node *node) {
     if (!node->symbolic) own->bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
     bool between_calls = own->call != call;
     own->call = call;
-    if (own->flushing || !is_flush_due(own, between_calls) || bti_host_is_inside()) return;
+    if (own->flushing || !is_flush_due(own, node, between_calls) || bti_host_is_inside()) return;
     own->flushing = true;
+    own->cut = node->place;
+    own->cut_op = node->op;
     flush_held(node);
     own->nodes = own->bytes = 0;
     own->flushing = false;

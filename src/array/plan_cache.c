@@ -1,12 +1,12 @@
 #include "array/plan_cache.h"
 
-#include "base/flags.h"
+#include "array/plan_store.h"
 #include "base/lock.h"
-#include "base/lru.h"
 
 typedef struct kept_plan {
-    bti_lru_entry entry; /* first */
+    bti_kept head; /* first */
     bti_prepared *prepared;
+    bool hosted;
     size_t word_count;
     uint64_t words[];
 } kept_plan;
@@ -14,27 +14,25 @@ typedef struct kept_plan {
 static bool has_key(const bti_lru_entry *entry, const void *wanted) {
     const kept_plan *kept = (const kept_plan *)entry;
     const bti_plan_key *key = wanted;
-    return kept->word_count == key->word_count &&
+    return entry->hash == key->hash && kept->word_count == key->word_count &&
            !memcmp(kept->words, key->words, key->word_count * sizeof *key->words);
 }
 
-static void free_plan(bti_lru_entry *entry) {
-    bti_prepared_release(((kept_plan *)entry)->prepared);
-    bti_free(entry);
+static uint64_t hash_of(const void *key) { return ((const bti_plan_key *)key)->hash; }
+
+static void free_plan(bti_kept *kept) {
+    bti_prepared_release(((kept_plan *)kept)->prepared);
+    bti_free(kept);
 }
 
-/* Protects the next two. */
 BTI_STATIC_LOCK(plans_lock, plan_cache)
-static bti_lru plans = {.equal = has_key, .free = free_plan};
-static uint64_t found;
+static bti_shelf plans = BTI_SHELF(&plans_lock, has_key, hash_of);
 
 bti_prepared *bti_plan_cache_find(const bti_plan_key *key) {
-    bti_lock_take(&plans_lock);
-    kept_plan *kept = bti_lru_find(&plans, key->hash, key);
-    bti_prepared *prepared = kept ? bti_prepared_retain(kept->prepared) : NULL;
-    if (kept) bti_lru_release(&plans, &kept->entry); /* the cache has it */
-    found += kept != NULL;
-    bti_lock_give(&plans_lock);
+    kept_plan *kept = bti_shelf_find(&plans, key);
+    if (!kept) return NULL;
+    bti_prepared *prepared = bti_prepared_retain(kept->prepared);
+    bti_kept_release(&kept->head);
     return prepared;
 }
 
@@ -73,20 +71,7 @@ static bool stand_in(const bti_plan_key *key, const bti_order *order, bti_prepar
     return fine;
 }
 
-/* Another thread may have been first; what has no room at all is not added. */
-static bti_lru_entry *add(kept_plan *kept, const bti_plan_key *key, size_t bytes) {
-    bti_lru_entry *evicted = NULL;
-    size_t most = bti_flag_bytes(BTI_FLAG_plan_cache);
-    bti_lock_take(&plans_lock);
-    plans.most_bytes = most;
-    kept_plan *other = bti_lru_find(&plans, key->hash, key);
-    if (other)
-        bti_lru_release(&plans, &other->entry);
-    else if (bytes <= most)
-        evicted = bti_lru_add_evicting(&plans, &kept->entry, key->hash, bytes);
-    bti_lock_give(&plans_lock);
-    return evicted;
-}
+static bool may_be_kept(const void *key) { return bti_plan_key_is_current(key); }
 
 bool bti_plan_cache_keep(const bti_plan_key *key, const bti_order *order, bti_prepared *prepared) {
     if (!met_before(key->hash)) return false;
@@ -96,27 +81,31 @@ bool bti_plan_cache_keep(const bti_plan_key *key, const bti_order *order, bti_pr
         bti_free(kept);
         return false;
     }
-    *kept = (kept_plan){.prepared = bti_prepared_retain(prepared), .word_count = key->word_count};
-    bti_lru_entry_init(&kept->entry);
+    bti_kept_init(&kept->head, free_plan);
+    kept->prepared = bti_prepared_retain(prepared);
+    kept->hosted = key->hosted;
+    kept->word_count = key->word_count;
     memcpy(kept->words, key->words, words);
-    bti_lru_entry *evicted = add(kept, key, sizeof *kept + words + bti_prepared_bytes(prepared));
-    bti_lru_free_evicted(&plans, evicted); /* programs go with it */
-    bti_lru_release(&plans, &kept->entry);
+    bti_shelf_keep(&plans, &kept->head, key, sizeof *kept + words + bti_prepared_bytes(prepared), may_be_kept);
+    bti_kept_release(&kept->head);
     return true;
 }
 
-void bti_plan_cache_clear(void) {
-    bti_lru all = {.equal = has_key, .free = free_plan};
-    bti_lock_take(&plans_lock);
-    bti_lru before = plans;
-    plans = all;
-    bti_lock_give(&plans_lock);
-    bti_lru_clear(&before);
+/* --- letting go -------------------------------------------------------------------------------------------------------- */
+
+static bool is_hosted(const bti_kept *kept) { return ((const kept_plan *)kept)->hosted; }
+
+void bti_plan_cache_end_host(bti_host_function *function) {
+    bti_plan_key_end_host(function);
+    bti_shelf_drop(&plans, is_hosted);
 }
 
+void bti_plan_cache_clear(void) { bti_shelf_drop(&plans, NULL); }
+
 bti_plan_cache_counts bti_plan_cache_count(void) {
+    bti_plan_store_counts all = bti_plan_store_count();
     bti_lock_take(&plans_lock);
-    bti_plan_cache_counts counts = {found, plans.count, plans.bytes};
+    uint64_t found = plans.found;
     bti_lock_give(&plans_lock);
-    return counts;
+    return (bti_plan_cache_counts){found, all.made, all.plans, all.bytes};
 }

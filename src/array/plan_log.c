@@ -7,6 +7,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "device/device.h"
+#include "exec/exec.h"
 #include "ir/print.h"
 
 /* --- names ------------------------------------------------------------------------------------------------------------ */
@@ -70,13 +71,13 @@ void bti_log_order(const bti_order *order) {
     }
 }
 
-static void log_copies(const bti_plan *plan) {
+void bti_log_copies(const bti_plan *plan, bti_node *const *nodes) {
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
         if (step->kind != BTI_STEP_COPY || !step->reader->log_copies) continue;
         const bti_value *sent = bti_plan_output(plan, step, 0);
         const bti_storage *to = &plan->storages.items[sent->storage];
-        const bti_place *place = &step->reader->place;
+        const bti_place *place = &bti_run_node(nodes, step->reader)->place;
         bti_str text = {0};
         bti_shape_text(&text, sent->rank, sent->shape);
         bti_str_addf(&text, " from %s to %s, %lld bytes", bt_device_name(bti_device_at(step->device)),
@@ -139,7 +140,7 @@ static void log_explained_plan(const bti_plan *plan, const bti_str *passes, int 
 }
 
 void bti_log_plan(const bti_plan *plan, const bti_str *passes) {
-    log_copies(plan);
+    bti_log_copies(plan, NULL);
     int form = bti_flag_choice(BTI_FLAG_explain);
     if (form != BTI_EXPLAIN_OFF && plan->steps.count) log_explained_plan(plan, passes, form);
 }

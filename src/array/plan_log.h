@@ -18,6 +18,8 @@ const char *bti_log_name(const char *public_name);
 
 /* One line per public operation, in recorded order. */
 void bti_log_order(const bti_order *order);
+/* Copies that are logged, of a run of the plan (nodes: as exec.h has it). */
+void bti_log_copies(const bti_plan *plan, bti_node *const *nodes);
 /* Its copies, and the plan itself; a plan that was there lately is only named. `passes`: the plan after each pass, for the flag explain=passes. */
 void bti_log_plan(const bti_plan *plan, const bti_str *passes);
 /* "GPU:0", as plans name devices. */

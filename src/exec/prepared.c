@@ -46,6 +46,8 @@ void bti_prepared_release(bti_prepared *of) {
     bti_vec_free(&of->members);
     for (size_t i = 0; i < of->stand_in_count; i++) bti_node_release(of->stand_ins[i]);
     bti_free(of->stand_ins);
+    for (size_t r = 0; r < of->regions.count; r++) bti_region_release(of->regions.items[r]);
+    bti_vec_free(&of->regions);
     bti_vec_free(&of->sends);
     pthread_cond_destroy(&of->judged);
     bti_lock_destroy(&of->lock);
@@ -320,7 +322,7 @@ static bool is_brief(const bti_plan *plan) {
 
 #define LEAST_RECORDED_STEPS 3 /* fewer are launched as fast one by one */
 
-/* How many launches it takes; BTI_MOST_RECORDED + 1: too many, or as many as the device tells. */
+/* How many launches it takes; BTI_MOST_RECORDED + 1: too many, or as many as the device tells, or what a scan carries is copied, as it takes no step. */
 #define BTI_MOST_RECORDED 4096
 static int64_t launches_of(const bti_plan *plan, size_t first, size_t last) {
     int64_t launches = 0;
@@ -329,7 +331,8 @@ static int64_t launches_of(const bti_plan *plan, size_t first, size_t last) {
         launches++;
         if (step->kind != BTI_STEP_CONTROL) continue;
         const bti_control *control = &plan->controls.items[step->control];
-        if (control->op != BTI_OP_scan || control->steps > BTI_MOST_RECORDED) return BTI_MOST_RECORDED + 1;
+        bool copies = !control->steps && control->carried;
+        if (control->op != BTI_OP_scan || copies || control->steps > BTI_MOST_RECORDED) return BTI_MOST_RECORDED + 1;
         launches += control->steps * launches_of(&control->plans[0], 0, control->plans[0].steps.count);
     }
     return launches;

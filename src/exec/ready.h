@@ -96,6 +96,7 @@ struct bti_prepared {
     struct bti_turns *turns; /* under the lock; NULL: nothing of it is recorded */
     bti_node **stand_ins;    /* that the plan names, by number, with gaps; retained */
     size_t stand_in_count;
+    BTI_VEC(bti_region *) regions; /* of a plan with stand-ins: plans of regions name nodes of these; retained */
 };
 
 typedef struct bti_run_task {

@@ -265,12 +265,37 @@ static void any_allocation_may_fail(void **state) {
     fail_any(true, true);
 }
 
+static void square(bt_array **carry, bt_array *const *x, bt_array **y, void *unused) {
+    (void)x, (void)y, (void)unused;
+    carry[0] = bt_matmul(carry[0], carry[0]);
+}
+
+/* A scan of no steps copies what it carries, which is no launch: the others are not recorded with it. */
+static void what_a_scan_of_no_steps_carries(void **state) {
+    (void)state;
+    begin("devices=sim:h200");
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, 2, 2), *h = bt_matmul(x, x);
+        OK(bt_scan(square, NULL, 0, &h, 1, NULL, 0, NULL, 0));
+        bt_array *y = bt_matmul(bt_matmul(h, x), x);
+        bt_function *f = bt_function_new(&x, 1, &y, 1, NULL, 0);
+        for (int call = 1; call <= CALLS; call++)
+            BT_SCOPE {
+                float values[] = {(float)call, 0, 0, (float)call}, got[4];
+                bt_array *argument = bt_from(values, BT_F32, BT_SHAPE(2, 2));
+                OK(bt_read(bt_call1(f, &argument, 1), got, sizeof got));
+                assert_true(got[0] == (float)(call * call * call * call));
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_launched_in_one_go),
         cmocka_unit_test(memory_may_move),
         cmocka_unit_test(steps_that_run_ahead_are_launched_in_one_go),
         cmocka_unit_test(memory_may_always_be_new),
+        cmocka_unit_test(what_a_scan_of_no_steps_carries),
         cmocka_unit_test(failures_are_told),
         cmocka_unit_test(any_allocation_may_fail),
     };

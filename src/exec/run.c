@@ -94,13 +94,18 @@ static bt_status reserve_arena(bti_run *run, size_t device, bti_error **error) {
     return status;
 }
 
+/* A result of a tuple that was computed before has its memory there. */
+static bti_buffer *memory_of(const bti_node *node) {
+    return node->buffer ? node->buffer : node->inputs[0]->tuple->buffers[node->attr->result.index];
+}
+
 /* The memory of an external storage: what was given for the run, what the run's own node lies in, or what the plan was made for. */
 static void bind_given(bti_run *run, size_t s) {
     const bti_storage *storage = &run->prepared->plan.storages.items[s];
     if (run->nodes) {
         const bti_node *node = node_of(run, storage);
         int64_t further = node->layout.offset - storage->node->layout.offset;
-        bti_exec_give(run, (int32_t)s, node->buffer, further * (int64_t)bt_dtype_size((bt_dtype)node->dtype));
+        bti_exec_give(run, (int32_t)s, memory_of(node), further * (int64_t)bt_dtype_size((bt_dtype)node->dtype));
     }
     if (!run->buffers[s]) bti_exec_give(run, (int32_t)s, storage->external, 0);
     run->addresses[s] = run->buffers[s]->address + (uint64_t)run->moved[s];

@@ -1,5 +1,6 @@
 /* Plans that outlive the nodes that they were made of: they name stand-ins instead, which say what the nodes were but have neither inputs nor
- * memory. A node of a run has the number of its stand-in, which is noted there as a claimer's number is. */
+ * memory. A node of a run has the number of its stand-in, which is noted there as a claimer's number is. Regions stand alone and have no memory: the
+ * plan holds them as they are. */
 #include "exec/prepared.h"
 
 /* --- what a plan names ------------------------------------------------------------------------------------------------- */
@@ -66,11 +67,23 @@ static bool use_stand_in(const bti_node **name, void *context) {
     return true;
 }
 
+/* Those inside of regions are held by these. */
+static bool hold_regions(bti_prepared *of) {
+    for (size_t s = 0; s < of->plan.steps.count; s++) {
+        if (of->plan.steps.items[s].kind != BTI_STEP_CONTROL) continue;
+        const bti_tuple *tuple = of->plan.steps.items[s].node->tuple;
+        if (!bti_vec_reserve(&of->regions, (size_t)tuple->region_count)) return false;
+        for (int r = 0; r < tuple->region_count; r++)
+            of->regions.items[of->regions.count++] = bti_region_retain(atomic_load(&tuple->regions[r]));
+    }
+    return true;
+}
+
 bool bti_prepared_stand_in(bti_prepared *of, size_t count, int64_t (*number)(const bti_node *node, const void *context),
                            const void *context) {
     stand_ins all = {.count = count, .number = number, .context = context};
     if (!(all.by_number = bti_calloc(count, sizeof *all.by_number))) return false;
-    if (!visit_names(&of->plan, make_stand_in, &all)) {
+    if (!hold_regions(of) || !visit_names(&of->plan, make_stand_in, &all)) {
         for (size_t i = 0; i < all.count; i++) bti_node_release(all.by_number[i]);
         bti_free(all.by_number);
         return false;
@@ -94,6 +107,22 @@ static size_t bytes_of_plan(const bti_plan *plan) {
     return bytes + plan->kernels.count * sizeof(bti_kernel);
 }
 
+static size_t bytes_of_regions(const bti_tuple *tuple);
+
+static size_t bytes_of_region(const bti_region *region) {
+    size_t bytes = sizeof *region;
+    for (int i = 0; i < region->input_count; i++) bytes += region->inputs[i]->bytes;
+    for (int i = 0; i < region->node_count; i++)
+        bytes += region->nodes[i]->bytes + bytes_of_regions(region->nodes[i]->tuple);
+    return bytes;
+}
+
+static size_t bytes_of_regions(const bti_tuple *tuple) {
+    size_t bytes = 0;
+    for (int r = 0; tuple && r < tuple->region_count; r++) bytes += bytes_of_region(atomic_load(&tuple->regions[r]));
+    return bytes;
+}
+
 /* And one run of it. */
 size_t bti_prepared_bytes(const bti_prepared *of) {
     const bti_plan *plan = &of->plan;
@@ -105,5 +134,6 @@ size_t bti_prepared_bytes(const bti_prepared *of) {
     for (size_t s = 0; s < plan->steps.count; s++)
         for (int r = 0; r < BTI_MAX_REGIONS; r++)
             if (of->steps[s].regions[r]) bytes += bti_prepared_bytes(of->steps[s].regions[r]);
+    for (size_t r = 0; r < of->regions.count; r++) bytes += bytes_of_region(of->regions.items[r]);
     return bytes;
 }

@@ -91,9 +91,10 @@ static bti_ready_call *find_ready_call(bt_function *f, bti_origin *origin, bool 
     if (ready || !updates) return ready ? ready : bti_ready_call_make(f, origin->given, setting);
     bti_updating_end(f);
     ready = bti_ready_call_make(f, origin->given, setting);
-    bti_ready_call_release(ready);
     bti_updating_begin(f);
-    return ready && read_variables(f, values) ? bti_ready_call_find(f, origin->given, setting) : NULL;
+    if (ready && read_variables(f, values) && bti_ready_call_fits(ready, origin->given, setting)) return ready;
+    bti_ready_call_release(ready);
+    return NULL;
 }
 
 /* --- what comes out ----------------------------------------------------------------------------------------------------- */

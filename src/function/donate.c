@@ -8,7 +8,7 @@ bt_status bt_function_donate(bt_function *f, int input) {
     if (input < 0 || input >= f->input_count)
         return bti_fail(BT_OUT_OF_RANGE, "the function has %d inputs, and none of number %d", f->input_count, input);
     bti_lock_take(&f->lock);
-    bool called = f->ready.count > 0 || f->making;
+    bool called = f->called;
     if (!called) f->donated_count += !f->donated[input];
     if (!called) f->donated[input] = true;
     bti_lock_give(&f->lock);

@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-/* Plans of a function: so many, and so much. */
-#define READY_CALLS_KEPT 64
-#define READY_BYTES_KEPT ((size_t)16 << 20)
-
 /* --- ready calls ------------------------------------------------------------------------------------------------------ */
 
 static bool are_planned_alike(const bti_node *a, const bti_node *b, bt_transfers policy) {
@@ -18,13 +14,16 @@ static bool are_planned_alike(const bti_node *a, const bti_node *b, bt_transfers
 
 typedef struct call_key {
     bti_node *const *given;
+    int count;
     bti_plan_setting setting;
 } call_key;
 
 static bool is_ready_for(const bti_lru_entry *entry, const void *wanted) {
-    const bti_ready_call *ready = (const bti_ready_call *)entry;
-    bti_node *const *given = ((const call_key *)wanted)->given;
-    bti_plan_setting setting = ((const call_key *)wanted)->setting;
+    const call_key *key = wanted;
+    return bti_ready_call_fits((const bti_ready_call *)entry, key->given, key->setting);
+}
+
+bool bti_ready_call_fits(const bti_ready_call *ready, bti_node *const *given, bti_plan_setting setting) {
     const bti_plan_setting *own = &ready->setting;
     bool same = own->fusing == setting.fusing && own->kernels == setting.kernels && own->replica == setting.replica &&
                 own->policy == setting.policy && own->default_device == setting.default_device;
@@ -33,12 +32,20 @@ static bool is_ready_for(const bti_lru_entry *entry, const void *wanted) {
     return same;
 }
 
-/* A function has few ready calls, and a hash of what is given would take longer than the comparison. */
+#define HASHED 4
+
+/* Of the first of what is given: calls of one function mostly differ in sizes of these. */
+static uint64_t hash_of_call(const void *wanted) {
+    const call_key *key = wanted;
+    uint64_t hash = 0;
+    for (int i = 0; i < key->count && i < HASHED; i++)
+        for (int d = 0; d < key->given[i]->rank; d++)
+            hash = (hash ^ (uint64_t)key->given[i]->shape[d]) * UINT64_C(0x9E3779B97F4A7C15);
+    return hash ^ hash >> 32;
+}
+
 bti_ready_call *bti_ready_call_find(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
-    bti_lock_take(&f->lock);
-    bti_ready_call *ready = bti_lru_find(&f->ready, 0, &(call_key){given, setting});
-    bti_lock_give(&f->lock);
-    return ready;
+    return bti_shelf_find(&f->ready, &(call_key){given, f->input_count + (int)f->read.count, setting});
 }
 
 static size_t ready_bytes(const bti_ready_call *ready) {
@@ -47,11 +54,8 @@ static size_t ready_bytes(const bti_ready_call *ready) {
 }
 
 void bti_ready_call_keep(bt_function *f, bti_ready_call *ready) {
-    size_t bytes = ready_bytes(ready);
-    bti_lock_take(&f->lock);
-    bti_lru_entry *evicted = bti_lru_add_evicting(&f->ready, &ready->entry, 0, bytes);
-    bti_lock_give(&f->lock);
-    bti_lru_free_evicted(&f->ready, evicted); /* programs and nodes go with it */
+    call_key key = {ready->given, ready->given_count, ready->setting};
+    bti_shelf_keep(&f->ready, &ready->kept, &key, ready_bytes(ready), NULL);
 }
 
 static void free_sources(bti_source *sources, int count) {
@@ -59,8 +63,8 @@ static void free_sources(bti_source *sources, int count) {
     bti_free(sources);
 }
 
-static void free_ready_call(bti_lru_entry *entry) {
-    bti_ready_call *ready = (bti_ready_call *)entry;
+static void free_ready_call(bti_kept *kept) {
+    bti_ready_call *ready = (bti_ready_call *)kept;
     bti_prepared_release(ready->prepared);
     for (int i = 0; i < ready->given_count && ready->given; i++) bti_node_release(ready->given[i]);
     for (size_t i = 0; i < ready->order.count; i++) bti_node_release(ready->order.items[i]);
@@ -74,12 +78,9 @@ static void free_ready_call(bti_lru_entry *entry) {
     bti_free(ready);
 }
 
-static const bti_lru no_ready_calls = {
-    .equal = is_ready_for, .free = free_ready_call, .most_count = READY_CALLS_KEPT, .most_bytes = READY_BYTES_KEPT};
+void bti_ready_call_begin(bti_ready_call *ready) { bti_kept_init(&ready->kept, free_ready_call); }
 
-void bti_ready_call_release(bti_ready_call *ready) {
-    if (ready) bti_lru_release(&no_ready_calls, &ready->entry);
-}
+void bti_ready_call_release(bti_ready_call *ready) { bti_kept_release(ready ? &ready->kept : NULL); }
 
 /* --- its life --------------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +91,7 @@ static void clear_function(void *object) {
     bt_function *f = object;
     if (f->head.error) return; /* a poisoned one */
     atomic_fetch_sub(&alive, 1);
-    bti_lru_clear(&f->ready);
+    bti_shelf_drop(&f->ready, NULL);
     for (int i = 0; i < f->input_count; i++) bti_node_release(f->inputs[i]);
     for (int i = 0; i < f->output_count; i++) bti_node_release(f->outputs[i]);
     for (int i = 0; i < f->update_count; i++) bti_node_release(f->updates[i]);
@@ -120,7 +121,7 @@ bt_function *bti_function_new(int input_count, int output_count, int update_coun
     if (!f) return NULL;
     bti_lock_init(&f->lock, BTI_LOCK_function_ready);
     pthread_cond_init(&f->made, NULL);
-    f->ready = no_ready_calls;
+    f->ready = (bti_shelf)BTI_SHELF(&f->lock, is_ready_for, hash_of_call);
     atomic_fetch_add(&alive, 1);
     f->inputs = bti_calloc((size_t)input_count, sizeof *f->inputs);
     f->donated = bti_calloc((size_t)input_count, sizeof *f->donated);

@@ -6,8 +6,8 @@
 
 #include "array/handle.h"
 #include "array/place.h"
+#include "array/plan_store.h"
 #include "base/lock.h"
-#include "base/lru.h"
 #include "base/vec.h"
 #include "compile/compile.h"
 #include "exec/exec.h"
@@ -36,7 +36,7 @@ typedef struct bti_plan_setting {
 /* A call made ready to run: the plan for arguments and variables of these shapes on these devices, and where what it reads and gives
  * comes from. */
 typedef struct bti_ready_call {
-    bti_lru_entry entry; /* first */
+    bti_kept kept; /* first */
     bti_plan_setting setting;
     int given_count;
     bti_node **given;       /* what stands for it: shapes, layouts, devices; retained */
@@ -64,10 +64,11 @@ struct bt_function {
     bool *donated;             /* by input: each call takes the argument away from its caller */
     int donated_count;
     BTI_VEC(int) places; /* by output: where in the body it is made; -1: not there */
-    bti_lock lock;       /* protects the next three */
+    bti_lock lock;       /* protects the next four */
+    bool called;         /* a call was made ready, or is being: what is donated is settled */
     bool making;         /* a thread makes a call ready: one at a time */
     pthread_cond_t made; /* it does no more */
-    bti_lru ready;       /* calls made ready */
+    bti_shelf ready;     /* calls made ready */
 };
 
 /* An input with sizes that are known or symbolic. */
@@ -80,8 +81,10 @@ uint64_t bti_functions_alive(void);
 
 /* The ready call for these nodes (all DONE), if the function has it; retained. */
 bti_ready_call *bti_ready_call_find(bt_function *function, bti_node *const *given, bti_plan_setting setting);
-/* The function keeps it, and lets go of the one that was used least lately. */
+bool bti_ready_call_fits(const bti_ready_call *ready, bti_node *const *given, bti_plan_setting setting);
+/* The function keeps it as long as the store of plans has room. */
 void bti_ready_call_keep(bt_function *function, bti_ready_call *ready);
+void bti_ready_call_begin(bti_ready_call *ready); /* a new one, of zeros: held by the caller */
 void bti_ready_call_release(bti_ready_call *ready);
 
 #endif

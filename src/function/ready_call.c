@@ -42,7 +42,7 @@ static bti_node *stand_in_for(const bti_node *given) {
 static bti_ready_call *new_ready(const bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     bti_ready_call *ready = bti_calloc(1, sizeof *ready);
     if (!ready) return NULL;
-    bti_lru_entry_init(&ready->entry);
+    bti_ready_call_begin(ready);
     ready->setting = setting;
     ready->given_count = f->input_count + (int)f->read.count;
     ready->output_count = f->output_count;
@@ -184,6 +184,7 @@ bti_ready_call *bti_ready_call_plan(bt_function *f, bti_node *const *given, bti_
 
 static bti_ready_call *prepare_ready_call(bt_function *f, bti_node *const *given, bti_plan_setting setting) {
     bti_plan plan = {0};
+    bti_plan_store_note_made();
     bool quiet = bti_errors_quiet(true); /* a call that fails is recorded, which reports the error */
     bti_ready_call *ready = bti_ready_call_plan(f, given, setting, &plan);
     bti_errors_quiet(quiet);
@@ -202,7 +203,7 @@ bti_ready_call *bti_ready_call_make(bt_function *f, bti_node *const *given, bti_
     BTI_NO_CANCEL; /* the function is marked */
     bti_lock_take(&f->lock);
     while (f->making) bti_lock_wait(&f->lock, &f->made);
-    f->making = true;
+    f->making = f->called = true;
     bti_lock_give(&f->lock);
     bti_ready_call *ready = bti_ready_call_find(f, given, setting);
     if (!ready && (ready = prepare_ready_call(f, given, setting))) bti_ready_call_keep(f, ready);

@@ -14,6 +14,10 @@ typedef struct bti_host_function bti_host_function;
 struct bti_host_function {
     atomic_uint refs;
     void (*free)(bti_host_function *function); /* the last reference is gone */
+    atomic_bool ended;                         /* nobody records it any more: what is kept of it to be run again goes */
+    /* Of two with the same `run`: equal bytes here do the same. 0: this one does what no other does. */
+    const void *same;
+    size_t same_bytes;
     /* Runs on the thread that runs the queue, under no lock of it. outputs: where to write; none of a callback. NULL: kernels alone do it. */
     bt_status (*run)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *outputs,
                      const bti_attr *attr);

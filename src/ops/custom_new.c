@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "array/handle.h"
+#include "array/plan_cache.h"
 #include "base/alloc.h"
 #include "base/sized.h"
 #include "ops/custom.h"
@@ -51,6 +52,7 @@ static void free_operation(bti_host_function *function) {
 
 static void clear_custom(void *custom) {
     bt_custom *op = custom;
+    if (op->of) bti_plan_cache_end_host(&op->of->head);
     if (op->of) bti_host_release(&op->of->head);
     op->of = NULL;
 }

@@ -39,20 +39,22 @@ void bti_batch_callback(bti_application *a) {
 
 typedef struct callback {
     bti_host_function head;
-    bt_debug_fn *fn;
-    void *data;
+    struct {
+        bt_debug_fn *fn;
+        void *data;
+    } own;
 } callback;
 
 static void free_function(bti_host_function *function) { bti_free(function); }
 
 static bt_status run_callback(bti_host_function *function, const bt_elements *inputs, int count,
                               const bt_elements *output, const bti_attr *attr) {
-    const callback *own = (const callback *)function;
+    const callback *called = (const callback *)function;
     (void)count, (void)output, (void)attr;
     bool had_scopes = bti_thread_has_scopes();
     bti_user_calls calls = bti_user_calls_begin();
     BT_SCOPE
-        own->fn(inputs, own->data);
+        called->own.fn(inputs, called->own.data);
     bti_user_calls_end(calls);
     if (!had_scopes) bti_leave_thread();
     return BT_OK;
@@ -61,10 +63,13 @@ static bt_status run_callback(bti_host_function *function, const bt_elements *in
 bt_array *bt_debug_callback(bt_debug_fn *fn, void *data, bt_array *x) {
     BTI_PUBLIC("bt_debug_callback");
     if (!fn) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the function is NULL"));
-    callback *own = bti_alloc(sizeof *own);
-    if (!own) BTI_RETURN(bti_array_new(NULL));
-    *own = (callback){{.refs = 1, .free = free_function, .run = run_callback}, fn, data};
-    BTI_RETURN(record_callback(&own->head, x));
+    callback *made = bti_alloc(sizeof *made);
+    if (!made) BTI_RETURN(bti_array_new(NULL));
+    made->own.fn = fn;
+    made->own.data = data;
+    made->head = (bti_host_function){
+        .refs = 1, .free = free_function, .run = run_callback, .same = &made->own, .same_bytes = sizeof made->own};
+    BTI_RETURN(record_callback(&made->head, x));
 }
 
 /* --- printing --------------------------------------------------------------------------------------------------------- */
@@ -113,7 +118,8 @@ bt_array *bt_debug_print(const char *format, bt_array *x) {
     size_t length = strlen(format) + 1;
     printer *own = bti_alloc(sizeof *own + length);
     if (!own) BTI_RETURN(bti_array_new(NULL));
-    own->head = (bti_host_function){.refs = 1, .free = free_function, .run = run_printer};
+    own->head = (bti_host_function){
+        .refs = 1, .free = free_function, .run = run_printer, .same = own->format, .same_bytes = length};
     memcpy(own->format, format, length);
     BTI_RETURN(record_callback(&own->head, x));
 }

@@ -16,7 +16,8 @@ enum {
     OUTSIDE = 2, /* values from outside that a body reads */
     MOST_GIVEN = MOST_CARRIED + MOST_ROWS + 1 + OUTSIDE,
     MOST_GIVEN_BACK = MOST_CARRIED + MOST_ROWS,
-    MOST_STEPS = 3
+    MOST_STEPS = 3,
+    LOOP_MADE = LOOP_RESULTS + LOOP_INPUTS + LOOP_RESULTS
 };
 
 typedef enum loop_form { AS_LOOPS, WRITTEN_OUT } loop_form;
@@ -80,9 +81,14 @@ void record_loops(const loop_program *p, loop_form form, const bool *skip, bt_ar
 
 /* loops_modes.c: numbers between -1 and 1: the inputs, and behind them as many directions to derive along. */
 void make_loop_inputs(const loop_program *p, uint64_t seed, bt_array **inputs);
+/* Results of inputs, gradients of a number that is made of them, and tangents along the directions behind the inputs: LOOP_MADE in all. `evaluate`: the
+ * results, before the gradients are taken. */
+void record_loop_results(const loop_program *p, const bool *skip, bt_array *const *in, bool evaluate, bt_array **made);
 /* As run_program (program.h): results, their gradients and tangents, and those of a function. */
 void run_loops(uint64_t seed, const bool *skip, FILE *print, const char *perturb, outcomes *out);
 /* loops_forms.c: derivatives and batches, one in the other, of loops beside those of what is written out. As check_calls. */
 const char *check_loops(uint64_t seed);
+/* loops_plans.c: their evaluations come again, with what differs inside of bodies, or is read there. */
+const char *check_loop_plans(uint64_t seed);
 
 #endif

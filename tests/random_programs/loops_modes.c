@@ -3,7 +3,7 @@
 
 #include "random_programs/loops.h"
 
-enum { GRADIENTS = LOOP_RESULTS, TANGENTS = GRADIENTS + LOOP_INPUTS, MADE = TANGENTS + LOOP_RESULTS };
+enum { GRADIENTS = LOOP_RESULTS, TANGENTS = GRADIENTS + LOOP_INPUTS, MADE = LOOP_MADE };
 
 void make_loop_inputs(const loop_program *p, uint64_t seed, bt_array **inputs) {
     double numbers[33 * 33];
@@ -16,8 +16,7 @@ void make_loop_inputs(const loop_program *p, uint64_t seed, bt_array **inputs) {
     }
 }
 
-/* Results of inputs, gradients of a number that is made of them, and tangents along the directions behind the inputs. */
-static void record_all(const loop_program *p, const bool *skip, bt_array *const *in, bool evaluate, bt_array **made) {
+void record_loop_results(const loop_program *p, const bool *skip, bt_array *const *in, bool evaluate, bt_array **made) {
     record_loops(p, AS_LOOPS, skip, in, made);
     if (evaluate) (void)!bt_eval_all(made, LOOP_RESULTS);
     bt_array *loss = bt_sum(bt_mul(bt_sin(made[0]), bt_add(made[1], bt_num(1))), BT_ALL, false);
@@ -29,7 +28,7 @@ static void record_all(const loop_program *p, const bool *skip, bt_array *const 
 static void call_all(const loop_program *p, const bool *skip, bt_array *const *in, bt_array **made) {
     bt_array *symbols[2 * LOOP_INPUTS], *outputs[MADE];
     for (int i = 0; i < 2 * LOOP_INPUTS; i++) symbols[i] = bt_input_shape(p->dtype, p->shape);
-    record_all(p, skip, symbols, false, outputs);
+    record_loop_results(p, skip, symbols, false, outputs);
     bt_function *f = bt_function_new(symbols, 2 * LOOP_INPUTS, outputs, MADE, NULL, 0);
     for (int i = 0; i < 2; i++) (void)bt_call(f, in, 2 * LOOP_INPUTS, made, MADE);
 }
@@ -43,7 +42,7 @@ void run_loops(uint64_t seed, const bool *skip, FILE *print, const char *perturb
     BT_SCOPE {
         bt_array *inputs[2 * LOOP_INPUTS], *made[2 * MADE];
         make_loop_inputs(&p, seed, inputs);
-        record_all(&p, skip, inputs, p.evaluated_first, made);
+        record_loop_results(&p, skip, inputs, p.evaluated_first, made);
         call_all(&p, skip, inputs, made + MADE);
         keep_results(made, exact, 2 * MADE, out);
     }

@@ -68,9 +68,12 @@ static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check
 static const check loop_checks[] = {
     {"loops beside what they stand for", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_loops},
     {"loops on cards beside what they stand for", CARDS "kernels=blocks,memory_fill=on", ODD, check_loops},
+    {"plans of loops", DEVICES "kernels=blocks,memory_fill=on", ODD, check_loop_plans},
+    {"plans of loops on cards", CARDS "kernels=blocks", EVEN, check_loop_plans},
 };
 static const check gpu_loop_checks[] = {
-    {"loops beside what they stand for", "default_device=gpu:0,memory_fill=on", ALL, check_loops}};
+    {"loops beside what they stand for", "default_device=gpu:0,memory_fill=on", ALL, check_loops},
+    {"plans of loops", "default_device=gpu:0,memory_fill=on", ODD, check_loop_plans}};
 
 enum { BATCH = 100 };
 #define LENGTH(table) (int)(sizeof(table) / sizeof *(table))
