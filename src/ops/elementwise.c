@@ -142,6 +142,7 @@ bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {
 #define UNARY(name, op)                \
     bt_array *bt_##name(bt_array *x) { \
         BTI_PUBLIC("bt_" #name);       \
+        BTI_AUTOCAST(x);               \
         BTI_RETURN(bti_unary(op, x));  \
     }
 
@@ -279,6 +280,7 @@ static bt_array *power(bt_array *x, bt_array *y) {
 
 bt_array *bt_pow(bt_array *x, bt_array *y) {
     BTI_PUBLIC("bt_pow");
+    BTI_AUTOCAST(x, y);
     BTI_RETURN(power(x, y));
 }
 
