@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Writes tests/golden/mixed.safetensors: what PyTorch gives in mixed precision, in the form of tests/golden/README.md: operations in a block of torch.autocast with their
-gradients, products of 8-bit integers in int32, and of small floats in float32. Needs torch and safetensors from PyPI. Usage: tools/mixed_cases.py [FILE]"""
+gradients, products of 8-bit integers in int32, and of small floats in float32; and casts of 8-bit floats, to them by ml_dtypes (PyTorch saturates some). Needs torch,
+ml_dtypes and safetensors from PyPI. Usage: tools/mixed_cases.py [FILE]"""
 import json
 import sys
 
+import ml_dtypes
 import torch
 from safetensors.torch import save_file
 from torch.nn import functional
@@ -101,5 +103,34 @@ for lower in SHORT:
     a, b = numbers(lower, 30, 50), numbers(lower, 50, 20)
     add("matmul_as", {"dtype": "float32"}, [a, b], a.float() @ b.float(), 1e-5)
 
+
+
+def rounded(values, dtype):
+    """As JAX: what is too great is NaN in E4M3 and infinite in E5M2."""
+    made = values.float().numpy().astype(getattr(ml_dtypes, str(dtype)[6:]))
+    return torch.from_numpy(made.view("uint8")).view(dtype)
+
+
+def float8():
+    """Every number of both formats as others; all numbers between, above and beside them, and the reverse."""
+    names = {torch.float8_e4m3fn: "float8_e4m3fn", torch.float8_e5m2: "float8_e5m2"}
+    for dtype, name in names.items():
+        every = torch.arange(256, dtype=torch.uint8).view(dtype)
+        for other in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+            add("cast", {"dtype": str(other)[6:]}, [every], every.float().to(other), 0)
+        exact = every.float()[torch.isfinite(every.float())]
+        middle = (exact.sort()[0][1:] + exact.sort()[0][:-1]) / 2
+        tiny = torch.tensor([1e-30, 2.0**-149, 2.0**-10, 2.0**-11, 2.0**-17, 2.0**-18, 448, 464, 464.1, 480, 57344, 61440, 61439.9, 1e30, torch.inf, torch.nan])
+        values = torch.cat([exact, middle, torch.nextafter(middle, torch.tensor(torch.inf)), torch.nextafter(middle, torch.tensor(-torch.inf)), tiny, -tiny])
+        add("cast", {"dtype": name}, [values], rounded(values, dtype), 0)
+        for other in (torch.float16, torch.bfloat16, torch.int32):
+            given = values.clamp(-60000, 60000).nan_to_num().to(other)
+            add("cast", {"dtype": name}, [given], rounded(given, dtype), 0)
+        table = every.reshape(16, 16)
+        add("take", {"axis": 0}, [table, torch.tensor([3, 0, 15], dtype=torch.int32)], table.view(torch.uint8)[[3, 0, 15]].view(dtype), 0)
+        add("transpose", {}, [table], table.view(torch.uint8).T.contiguous().view(dtype), 0)
+
+
+float8()
 save_file(tensors, sys.argv[1] if len(sys.argv) > 1 else "tests/golden/mixed.safetensors",
           {"cases": json.dumps(cases), "source": f"PyTorch {torch.__version__} on CPU"})

@@ -41,7 +41,7 @@ static bt_array *linear(bt_array *x, bt_array *const *p) {
 }
 
 /* [B, T, 3 * WIDTH] -> q, k, v [B, HEADS, T, WIDTH / HEADS] -> [B, T, WIDTH]. */
-static bt_array *attend(bt_array *qkv) {
+static bt_array *attend_heads(bt_array *qkv) {
     bt_array *parts[3];
     qkv = bt_permute(bt_reshape(qkv, BATCH, PLACES, 3, HEADS, WIDTH / HEADS), 2, 0, 3, 1, 4);
     for (int i = 0; i < 3; i++) parts[i] = bt_index(qkv, 0, i);
@@ -50,7 +50,7 @@ static bt_array *attend(bt_array *qkv) {
 }
 
 static bt_array *layer(bt_array *x, bt_array *const *p) {
-    x = bt_add(x, linear(attend(linear(bt_layer_norm(x, p[0], p[1], 1e-5), p + 2)), p + 4));
+    x = bt_add(x, linear(attend_heads(linear(bt_layer_norm(x, p[0], p[1], 1e-5), p + 2)), p + 4));
     return bt_add(x, linear(bt_gelu(linear(bt_layer_norm(x, p[6], p[7], 1e-5), p + 8)), p + 10));
 }
 
@@ -61,7 +61,7 @@ static bt_array *loss_of(bt_array *const *p, bt_array *words, bt_array *next) {
     return bt_cross_entropy(bt_matmul_t(x, p[0], false, true), next);
 }
 
-static bool prepare(bench_work *work, bt_dtype dtype) {
+static bool prepare_step(bench_work *work, bt_dtype dtype) {
     bt_shared **variables = work->parameters;
     bt_array *values[PARAMETERS], *grads[PARAMETERS], *loss;
     bt_array *inputs[2] = {bt_input(BT_I32, BATCH, PLACES), bt_input(BT_I32, BATCH, PLACES)};
@@ -99,8 +99,8 @@ static bt_array *check(bench_work *work) {
     return bt_stack(losses, CHECKED_STEPS, 0);
 }
 
-static bool prepare_f32(bench_work *work) { return prepare(work, BT_F32); }
-static bool prepare_bf16(bench_work *work) { return prepare(work, BT_BF16); }
+static bool prepare_f32(bench_work *work) { return prepare_step(work, BT_F32); }
+static bool prepare_bf16(bench_work *work) { return prepare_step(work, BT_BF16); }
 
 #define TOKENS (1.0 * BATCH * PLACES)
 /* Products of the layers and the logits, forward and both gradients. */

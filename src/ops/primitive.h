@@ -119,7 +119,7 @@ bt_array *bti_record_by_rules(bti_op op, bt_array *const *inputs, int count, con
 
 /* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
 
-/* The dtype that inputs meet at: promotion with weak scalars giving way. */
+/* The dtype that inputs meet at: promotion with weak scalars giving way; BT_DTYPE_COUNT: an 8-bit float and others meet at none. */
 bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak);
 /* Any elementwise operation of the table but where, cast, bitcast, threefry: inputs are promoted (weak scalars give way) and
  * broadcast, the row's dtype rule says what comes out. */
