@@ -12,7 +12,7 @@
  *     custom.h    operations of the program's, callbacks       matrices.h  products, triangles, diagonals
  *     windows.h   convolution and pooling                  attention.h scaled dot product attention
  *     losses.h    losses with options                      linalg.h    linear algebra, by LAPACK
- *     check.h     errors of a program in one word
+ *     check.h     errors of a program in one word          precision.h mixed precision
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -36,6 +36,7 @@
 #include <berth/matrices.h>
 #include <berth/nn.h>
 #include <berth/ops.h>
+#include <berth/precision.h>
 #include <berth/random.h>
 #include <berth/status.h>
 #include <berth/task.h>

@@ -33,7 +33,7 @@ const char *shape_text(bt_shape shape) {
 
 int dtypes_of(const row *of, bt_dtype dtypes[BT_DTYPE_COUNT]) {
     int count = 0;
-    for (bt_dtype dtype = BT_BOOL; dtype < BT_DTYPE_COUNT; dtype++) {
+    for (bt_dtype dtype = BT_BOOL; dtype < COMPUTED_DTYPES; dtype++) {
         if (!strcmp(of->rule, "BTI_NUMBER") && dtype == BT_BOOL) continue;
         if (!strcmp(of->rule, "BTI_BITS") && dtype_is_float(dtype)) continue;
         if (!strcmp(of->rule, "BTI_FLOAT") && of->arity == 2 && dtype == BT_BOOL) continue; /* bool by bool: 0 / 0 */

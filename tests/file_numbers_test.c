@@ -19,7 +19,7 @@ static void write_npy(const char *dict, size_t data_bytes) {
 static void every_dtype_and_shape_comes_back(void **state) {
     (void)state;
     static const bt_shape shapes[] = {{0, {0}}, {1, {5}}, {2, {2, 3}}, {3, {2, 0, 3}}, {8, {1, 2, 1, 2, 1, 2, 1, 1}}};
-    for (int dtype = 0; dtype < BT_DTYPE_COUNT; dtype++)
+    for (int dtype = 0; dtype <= BT_F64; dtype++) /* float8_test.c: what it has not */
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
             BT_SCOPE {
                 bt_array *x = numbered((bt_dtype)dtype, shapes[i]);

@@ -186,6 +186,10 @@ static void operations(void **state) {
         ARRAY(bt_top_k_indices, bt_top_k_indices(NULL, 1));
         ARRAY(bt_matmul, bt_matmul(NULL, NULL));
         ARRAY(bt_matmul_t, bt_matmul_t(NULL, NULL, false, false));
+        ARRAY(bt_matmul_as, bt_matmul_as(NULL, NULL, BT_I32));
+        ARRAY(bt_quantize, bt_quantize(NULL, NULL, BT_I8));
+        ARRAY(bt_dequantize, bt_dequantize(NULL, NULL));
+        ARRAY(bt_quantize_scale, bt_quantize_scale(NULL, BT_ALL, BT_I8));
         ARRAY(bt_einsum, bt_einsum(NULL, NULL, 1));
         ARRAY(bt_softmax, bt_softmax(NULL, 1));
         ARRAY(bt_log_softmax, bt_log_softmax(NULL, 1));
@@ -275,6 +279,10 @@ static void what_shapes_and_dtypes_are_wrong(void **state) {
         ARRAY(bt_lstsq, bt_lstsq(x, s));
         ARRAY(bt_layer_norm, bt_layer_norm(x, s, NULL, 1e-5));
         ARRAY(bt_matmul, bt_matmul(x, x));
+        ARRAY(bt_matmul_as, bt_matmul_as(x, x, BT_F32));
+        ARRAY(bt_quantize, bt_quantize(x, i, BT_I8));
+        ARRAY(bt_dequantize, bt_dequantize(x, i));
+        ARRAY(bt_quantize_scale, bt_quantize_scale(x, BT_ALL, BT_I32));
         ARRAY(bt_add, bt_add(x, s));
         ARRAY(bt_add_n, bt_add_n(((bt_array *[]){x, s}), 2));
         ARRAY(bt_where, bt_where(x, s, x));

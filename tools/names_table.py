@@ -45,7 +45,7 @@ def page():
         text, why = berth(names, known)
         count += 1
         there += not why
-        lines.append(f"| `{jax}` | {twin(numpy, jax)} | {twin(torch, jax)} | {text} | {note or why} |")
+        lines.append(f"| {twin(jax, jax)} | {twin(numpy, jax)} | {twin(torch, jax)} | {text} | {note or why} |")
     head = ["# From JAX, NumPy and PyTorch to berth", "",
             f"{count} names that programs use most, without the prefixes `jnp`, `jax`, `np` and `torch`, and how berth says them: {there} are there. Several names in the column of berth",
             "say what it is composed of. The headers in `include/berth` describe each function. Made by `tools/names_table.py`, which checks that what it names is public."]

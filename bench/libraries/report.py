@@ -32,6 +32,8 @@ MUST = {
     "step_small": [("jax_jit", 51 / 25)],
     "step_medium": [("best", 1)],
     "step_large": [("best", 1)],
+    "gpt_step": [("best", 1)],
+    "gpt_step_bf16": [("torch", 1.8)],
 }
 AIM = {
     "elementwise": [("copy", 1 / 1.3)],

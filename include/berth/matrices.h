@@ -14,6 +14,11 @@ extern "C" {
  * result lacks, as for NumPy's @. float16 and bfloat16 are summed in float32. */
 BT_API bt_array *bt_matmul(bt_array *a, bt_array *b);
 #define bt_matmul(...) BTI_AT(bt_array *, bt_matmul(__VA_ARGS__))
+/* The same with products and sums in a dtype, which a and b are cast to first: bt_matmul_as(a, b, BT_I32) of int8 and uint8 (JAX's preferred_element_type, PyTorch's
+ * _int_mm), whose products are exact; a sum beyond int32 wraps around. Bytes are read as bytes, not cast in memory; on the CPU, where oneDNN has them (AVX512 with
+ * VNNI), and on NVIDIA GPUs (int8 with b transposed, sizes that are multiples of 4), by instructions for bytes. BT_F32 of bfloat16: not rounded at the end. */
+BT_API bt_array *bt_matmul_as(bt_array *a, bt_array *b, bt_dtype dtype);
+#define bt_matmul_as(...) BTI_AT(bt_array *, bt_matmul_as(__VA_ARGS__))
 /* The same; transpose_a and transpose_b swap the last two axes of an operand first. */
 BT_API bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b);
 #define bt_matmul_t(...) BTI_AT(bt_array *, bt_matmul_t(__VA_ARGS__))

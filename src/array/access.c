@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "exec/exec.h"
 #include "ir/dtype.h"
+#include "ir/float8.h"
 #include "ir/half.h"
 #include "ir/print.h"
 
@@ -72,6 +73,8 @@ static double as_double(const void *element, bt_dtype dtype) {
     case BT_F16: return (double)bti_f32_from_f16(*(const uint16_t *)element);
     case BT_BF16: return (double)bti_f32_from_bf16(*(const uint16_t *)element);
     case BT_F32: return (double)*(const float *)element;
+    case BT_F8E4M3:
+    case BT_F8E5M2: return (double)bti_f32_from_f8(dtype, *(const uint8_t *)element);
     default: return *(const double *)element;
     }
 }

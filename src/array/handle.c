@@ -98,6 +98,7 @@ typedef struct scopes {
     bool noticed, noticed_history;
     bool registered;
     int nesting;    /* public calls that are running */
+    int autocast;   /* array/autocast.h */
     uint64_t calls; /* outermost ones that began */
 } scopes;
 
@@ -445,10 +446,18 @@ void bti_public_begin(bti_public *guard, const char *name) {
     guard->nesting = own->nesting++;
     guard->scope = own->held.count;
     guard->scopes = own;
+    guard->autocast = own->autocast;
     bti_sequence_last(&guard->since);
     if (guard->nesting > 0) return;
     guard->modes = bti_modes_begin();
     own->calls++;
+}
+
+int bti_autocast_state(void) { return own_scopes.autocast; }
+int bti_autocast_set(int state) {
+    int before = own_scopes.autocast;
+    own_scopes.autocast = state;
+    return before;
 }
 
 int bti_public_nesting(void) { return own_scopes.nesting; }
@@ -460,6 +469,7 @@ void bti_public_end(bti_public *guard) {
     if (own->held.count > guard->scope) release_arrays_from(guard->scope, BTI_END_CALL, bti_here());
     bti_call_end(guard->depth);
     own->nesting = guard->nesting;
+    own->autocast = guard->autocast;
     if (guard->nesting == 0) bti_modes_end(&guard->modes);
     guard->depth = -1;
 }

@@ -92,10 +92,14 @@ typedef struct bti_public {
     struct scopes *scopes; /* the thread's */
     bti_recorded since;    /* nodes recorded since are this call's */
     bti_modes modes;       /* the caller's, of the outermost */
+    int autocast;          /* the thread's when the call began (array/autocast.h), and again when it ends */
 } bti_public;
 void bti_public_begin(bti_public *guard, const char *name);
 void bti_public_end(bti_public *guard);
 bt_array *bti_public_result(bti_public *guard, bt_array *result);
+/* What BT_AUTOCAST says on this thread (array/autocast.h); setting it returns what was there. */
+int bti_autocast_state(void);
+int bti_autocast_set(int state);
 int bti_public_nesting(void);    /* of the running operation: 1 in the outermost */
 uint64_t bti_public_calls(void); /* outermost ones that this thread began */
 /* Keeps one of several results past the end of the call; returns it. */

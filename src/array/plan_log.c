@@ -13,7 +13,7 @@
 /* --- names ------------------------------------------------------------------------------------------------------------ */
 
 static const bti_op_name op_names[] = {
-#define BTI_NAME(public_name, log_name) {#public_name, log_name},
+#define BTI_NAME(public_name, log_name, class) {#public_name, log_name, BTI_AUTOCAST_##class},
 #include "array/names.def"
 #undef BTI_NAME
 };
@@ -25,9 +25,18 @@ static int compare_public_name(const void *key, const void *row) {
     return strcmp(key, ((const bti_op_name *)row)->public_name);
 }
 
+static const bti_op_name *row_of(const char *public_name) {
+    return bsearch(public_name, op_names, NAME_COUNT, sizeof *op_names, compare_public_name);
+}
+
 const char *bti_log_name(const char *public_name) {
-    const bti_op_name *row = bsearch(public_name, op_names, NAME_COUNT, sizeof *op_names, compare_public_name);
+    const bti_op_name *row = row_of(public_name);
     return row ? row->log_name : NULL;
+}
+
+bti_autocast_class bti_autocast_class_of(const char *public_name) {
+    const bti_op_name *row = row_of(public_name);
+    return row ? row->autocast : BTI_AUTOCAST_BODY;
 }
 
 /* --- operations and copies -------------------------------------------------------------------------------------------- */

@@ -2,12 +2,14 @@
 #ifndef BTI_ARRAY_PLAN_LOG_H
 #define BTI_ARRAY_PLAN_LOG_H
 
+#include "array/autocast.h"
 #include "compile/compile.h"
 
 /* A public operation and what the log calls it. */
 typedef struct bti_op_name {
     const char *public_name; /* "bt_matmul", as in the header; of a macro, the macro */
     const char *log_name;    /* "MatMul" */
+    bti_autocast_class autocast;
 } bti_op_name;
 
 /* Row i of names.def, in alphabetical order; NULL past the last. */

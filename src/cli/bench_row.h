@@ -5,7 +5,7 @@
 
 #include <berth.h>
 
-enum { BENCH_INPUTS = 5, BENCH_PARAMETERS = 6 };
+enum { BENCH_INPUTS = 5, BENCH_PARAMETERS = 52 };
 
 /* The devices that rows run on, and how large the rows are. */
 typedef struct bench_target {

@@ -102,6 +102,7 @@ static bool is_made_by_product(const joiner *j, int32_t map, int operand) {
     if (product < 0 || j->plan->storages.items[storage].given || takes_rows(j, step)) return false;
     const bti_step *maker = &j->plan->steps.items[product];
     if (maker->kind != BTI_STEP_WORK || maker->op != BTI_OP_matmul || j->with[product] >= 0) return false;
+    if (operand_of(j, product, 0)->dtype != bti_plan_output(j->plan, maker, 0)->dtype) return false; /* of bytes */
     if (maker->device != step->device || bti_read_after(j->planner->fuser, value) >= 0) return false;
     for (int i = 0; i < step->input_count; i++) /* it is read in one way only */
         if (i != operand && operand_of(j, map, i)->storage == storage) return false;

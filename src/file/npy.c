@@ -11,6 +11,7 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "file/io.h"
+#include "ir/dtype.h"
 
 enum { MAX_HEADER = 1 << 20 };
 
@@ -271,6 +272,10 @@ bt_status bt_save_npy(const char *path, bt_array *array) {
     BTI_PUBLIC("bt_save_npy");
     if (!array) return bti_fail(BT_INVALID_ARGUMENT, "the array is NULL");
     BTI_TRY(bt_block(array));
+    if (bti_dtype_is_storage(bt_dtype_of(array))) /* NumPy's header has one text for both */
+        return bti_fail(BT_UNIMPLEMENTED,
+                        "a .npy file cannot say that it has %s; bt_save writes it, or bt_bitcast it to BT_U8",
+                        bt_dtype_name(bt_dtype_of(array)));
     bti_writer writer;
     bt_status status = bti_writer_open(&writer, path);
     if (status == BT_OK) status = write_npy_header(&writer, bt_dtype_of(array), bt_shape_of(array));

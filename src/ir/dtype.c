@@ -14,7 +14,7 @@ enum { /* the digit: bytes */
     b1 = BT_BOOL, u1 = BT_U8, u2 = BT_U16, u4 = BT_U32, u8 = BT_U64, i1 = BT_I8, i2 = BT_I16, i4 = BT_I32, i8 = BT_I64,
     f2 = BT_F16, bf = BT_BF16, f4 = BT_F32, f8 = BT_F64
 };
-static const uint8_t common[BT_DTYPE_COUNT][BT_DTYPE_COUNT] = {
+static const uint8_t common[BT_F64 + 1][BT_F64 + 1] = {
     /*           b1  u1  u2  u4  u8  i1  i2  i4  i8  f2  bf  f4  f8 */
     [BT_BOOL] = {b1, u1, u2, u4, u8, i1, i2, i4, i8, f2, bf, f4, f8},
     [BT_U8] =   {u1, u1, u2, u4, u8, i2, i2, i4, i8, f2, bf, f4, f8},
@@ -37,6 +37,7 @@ size_t bt_dtype_size(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->size_b
 
 bt_dtype bt_promote(bt_dtype a, bt_dtype b) {
     if ((unsigned)a >= BT_DTYPE_COUNT || (unsigned)b >= BT_DTYPE_COUNT) return BT_DTYPE_COUNT;
+    if (bti_dtype_is_storage(a) || bti_dtype_is_storage(b)) return a == b ? a : BT_DTYPE_COUNT;
     return (bt_dtype)common[a][b];
 }
 

@@ -41,6 +41,9 @@ static inline bool bti_dtype_in(bt_dtype dtype, unsigned mask) {
 static inline bool bti_dtype_is_float(bt_dtype dtype) { return bti_dtype_in(dtype, BTI_FLOAT_DTYPES); }
 static inline bool bti_dtype_is_int(bt_dtype dtype) { return bti_dtype_in(dtype, BTI_INT_DTYPES); }
 static inline bool bti_dtype_is_signed(bt_dtype dtype) { return bti_dtype_in(dtype, BTI_SIGNED_DTYPES); }
+#define BTI_COMPUTED_DTYPES BT_F8E4M3 /* dtypes below have arithmetic */
+/* 8-bit floats, which are stored and cast, and nothing else. */
+static inline bool bti_dtype_is_storage(bt_dtype dtype) { return dtype == BT_F8E4M3 || dtype == BT_F8E5M2; }
 static inline int bti_dtype_bits(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->bits; }
 
 #endif

@@ -11,8 +11,22 @@ bt_dtype bti_float_of(bt_dtype dtype) {
     return dtype == BT_I64 || dtype == BT_U64 ? BT_F64 : BT_F32;
 }
 
+/* Operations that move elements, whatever they are. */
+static bool moves(bti_op op) {
+    bti_class class = bti_op_info(op)->class;
+    if (op == BTI_OP_scatter_add || op == BTI_OP_scatter_axis || op == BTI_OP_scatter_max || op == BTI_OP_scatter_min)
+        return false;
+    return class == BTI_MOVEMENT || class == BTI_GATHER || class == BTI_EFFECT || class == BTI_HOST;
+}
+
 bool bti_op_dtypes(bti_op op, bt_dtype met, bt_dtype *in, bt_dtype *out, bti_str *why) {
     *in = *out = met;
+    if (met == BT_DTYPE_COUNT || (bti_dtype_is_storage(met) && !moves(op))) {
+        bti_str_add(why, met == BT_DTYPE_COUNT
+                             ? "an 8-bit float and another dtype do not meet; bt_cast it to a wider float first"
+                             : "8-bit floats are storage, without arithmetic; bt_cast to a wider float first");
+        return false;
+    }
     switch (bti_op_info(op)->dtype_rule) {
     case BTI_FLOAT: *in = *out = bti_float_of(met); break;
     case BTI_COMPARE: *out = BT_BOOL; break;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "ir/attention.h"
 #include "ir/dtype.h"
+#include "ir/float8.h"
 #include "ir/half.h"
 
 #include <jansson.h>
@@ -389,16 +390,19 @@ static bti_text_kind text_kind(bt_dtype dtype) {
     return dtype == BT_F16 ? BTI_TEXT_F16 : dtype == BT_F64 ? BTI_TEXT_F64 : BTI_TEXT_F32;
 }
 
-/* NumPy has no bfloat16: it is printed as float32. NULL: memory is short. */
+/* NumPy has no bfloat16 and no 8-bit floats: they are printed as float32. NULL: memory is short. */
 static float *widened(const bt_elements *elements, int64_t count) {
     const uint16_t *narrow = elements->data;
+    const uint8_t *bytes = elements->data;
+    bool of_bytes = bti_dtype_is_storage(elements->dtype);
     float *wide = bti_alloc((size_t)count * sizeof *wide);
-    for (int64_t i = 0; wide && i < count; i++) wide[i] = bti_f32_from_bf16(narrow[i]);
+    for (int64_t i = 0; wide && i < count; i++)
+        wide[i] = of_bytes ? bti_f32_from_f8(elements->dtype, bytes[i]) : bti_f32_from_bf16(narrow[i]);
     return wide;
 }
 
 char *bti_elements_text(const bt_elements *elements, bti_text_style style) {
-    bool narrow = elements->dtype == BT_BF16;
+    bool narrow = elements->dtype == BT_BF16 || bti_dtype_is_storage(elements->dtype);
     int64_t count = 1;
     for (int i = 0; i < elements->shape.rank; i++) count *= elements->shape.size[i];
     float *wide = narrow ? widened(elements, count) : NULL;

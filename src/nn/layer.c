@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <berth/matrices.h>
+#include <berth/precision.h>
 #include <berth/random.h>
 
 #include "array/move.h"
@@ -47,10 +48,17 @@ static bt_array *bring_to_weight(const bt_shared *weight, bt_array *x) {
     return bti_node_of(x)->device == device || bti_transfer_refused(bti_node_of(x), device) ? x : bti_bring(x, device);
 }
 
+/* In an autocast block a layer gives the dtype of its product. */
+static bt_array *add_bias(bt_array *y, bt_array *bias) {
+    bt_dtype lower = bt_autocast_dtype();
+    bool casts = bt_dtype_of(y) == lower && bt_dtype_of(bias) == BT_F32;
+    return bt_add(y, casts ? bt_cast(bias, lower) : bias);
+}
+
 static bt_array *apply_dense(bt_layer *layer, bt_array *x) {
     x = bring_to_weight(layer->own[0], x);
     bt_array *y = bt_matmul(x, bt_value(layer->own[0]));
-    if (layer->own[1]) y = bt_add(y, bt_value(layer->own[1]));
+    if (layer->own[1]) y = add_bias(y, bt_value(layer->own[1]));
     return layer->activation ? layer->activation(y) : y;
 }
 

@@ -361,14 +361,17 @@ bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count) {
     if (!parse_einsum(spec, &e, &why)) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "\"%s\": %s", spec, why));
     if (e.count != count)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "\"%s\" has %d operands; count is %d", spec, e.count, count));
-    BTI_NEED_ALL(arrays, count);
-    bt_array *poison;
+    bt_array *given[MOST_OPERANDS], *poison;
     bool weak;
-    if (!name_axes(&e, arrays, spec, &poison)) BTI_RETURN(poison);
+    for (int i = 0; i < count; i++) {
+        given[i] = arrays[i];
+        BTI_NEED(given[i]);
+    }
+    if (!name_axes(&e, given, spec, &poison)) BTI_RETURN(poison);
     if ((poison = drop_repeated(&e))) BTI_RETURN(poison);
     if (!letters_fit(&e, spec, &poison)) BTI_RETURN(poison);
     if ((poison = equal_sizes(&e))) BTI_RETURN(poison);
-    bt_dtype dtype = bti_meet(arrays, count, &weak);
+    bt_dtype dtype = bti_meet(given, count, &weak);
     for (int i = 0; i < count; i++) {
         if (count > 1) e.operand[i].x = bti_cast(e.operand[i].x, dtype);
         if (!bti_array_error(e.operand[i].x)) take_diagonals(&e.operand[i]);

@@ -20,18 +20,20 @@ static bt_array *apply_dtype_rule(bti_op op, bt_dtype met, bt_dtype *in, bt_dtyp
 
 bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak) {
     bt_dtype met = BT_DTYPE_COUNT;
-    bool real = false, integer = false;
+    bool real = false, integer = false, first = true;
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(arrays[i]);
         if (!node->weak)
-            met = met == BT_DTYPE_COUNT ? (bt_dtype)node->dtype : bt_promote(met, (bt_dtype)node->dtype);
+            met = first ? (bt_dtype)node->dtype : bt_promote(met, (bt_dtype)node->dtype), first = false;
         else if (bti_dtype_is_float((bt_dtype)node->dtype))
             real = true;
         else
             integer = true;
     }
-    *weak = met == BT_DTYPE_COUNT;
+    *weak = first;
     if (*weak) return real ? BT_F64 : BT_I64;
+    if (met == BT_DTYPE_COUNT || ((real || integer) && bti_dtype_is_storage(met)))
+        return BT_DTYPE_COUNT; /* 8-bit floats */
     if (real && !bti_dtype_is_float(met)) return BT_F64;
     return integer && met == BT_BOOL ? BT_I64 : met;
 }
@@ -150,6 +152,7 @@ bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {
 #define UNARY(name, op)                \
     bt_array *bt_##name(bt_array *x) { \
         BTI_PUBLIC("bt_" #name);       \
+        BTI_AUTOCAST(x);               \
         BTI_RETURN(bti_unary(op, x));  \
     }
 
@@ -287,6 +290,7 @@ static bt_array *power(bt_array *x, bt_array *y) {
 
 bt_array *bt_pow(bt_array *x, bt_array *y) {
     BTI_PUBLIC("bt_pow");
+    BTI_AUTOCAST(x, y);
     BTI_RETURN(power(x, y));
 }
 
@@ -368,28 +372,6 @@ bt_array *bt_where(bt_array *condition, bt_array *x, bt_array *y) {
 void bti_gradient_where(bti_backward *b) {
     if (b->wanted[1]) b->gx[1] = bt_where(b->x[0], b->g, bt_num(0));
     if (b->wanted[2]) b->gx[2] = bt_where(b->x[0], bt_num(0), b->g);
-}
-
-bt_array *bt_cast(bt_array *x, bt_dtype dtype) {
-    BTI_PUBLIC("bt_cast");
-    BTI_NEED(x);
-    bt_array *poison;
-    if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
-    BTI_RETURN(bti_cast(x, dtype));
-}
-
-BTI_GRADIENT_1(cast, bt_cast(g, bt_dtype_of(x)))
-
-bt_array *bt_bitcast(bt_array *x, bt_dtype dtype) {
-    BTI_PUBLIC("bt_bitcast");
-    BTI_NEED(x);
-    bt_array *poison;
-    if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
-    if (bt_dtype_size(dtype) != bt_dtype_size(bti_dtype(x)))
-        BTI_RETURN(bti_poisonf(
-            BT_INVALID_ARGUMENT, "%s has %zu bytes and %s has %zu; only equal sizes share their bits",
-            bt_dtype_name(bti_dtype(x)), bt_dtype_size(bti_dtype(x)), bt_dtype_name(dtype), bt_dtype_size(dtype)));
-    BTI_RETURN(bti_bitcast(x, dtype));
 }
 
 /* Whether every integer of the dtype is on the bound's right side. */

@@ -263,21 +263,25 @@ static bt_status parts_of(bti_public *call, linear which, bt_array *a, bool squa
 
 bt_status bt_slogdet(bt_array *a, bt_array *parts[2]) {
     BTI_PUBLIC("bt_slogdet");
+    BTI_AUTOCAST(a);
     return parts_of(&bti_public_, LOG_DETERMINANT, a, true, parts);
 }
 
 bt_status bt_qr(bt_array *a, bt_array *parts[2]) {
     BTI_PUBLIC("bt_qr");
+    BTI_AUTOCAST(a);
     return parts_of(&bti_public_, QR, a, false, parts);
 }
 
 bt_status bt_eigh(bt_array *a, bt_array *parts[2]) {
     BTI_PUBLIC("bt_eigh");
+    BTI_AUTOCAST(a);
     return parts_of(&bti_public_, EIGH, a, true, parts);
 }
 
 bt_status bt_svd(bt_array *a, bt_array *parts[3]) {
     BTI_PUBLIC("bt_svd");
+    BTI_AUTOCAST(a);
     return parts_of(&bti_public_, SVD, a, false, parts);
 }
 

@@ -117,11 +117,13 @@ static bool per_feature(const bt_array *x, const bt_array *parameter, const char
 
 bt_array *bt_layer_norm(bt_array *x, bt_array *scale, bt_array *bias, double eps) {
     BTI_PUBLIC("bt_layer_norm");
+    BTI_NEED(x);
+    if (scale) BTI_NEED(scale);
+    if (bias) BTI_NEED(bias);
     bt_array *given[3] = {x}, *poison;
     int count = 1;
     if (scale) given[count++] = scale;
     if (bias) given[count++] = bias;
-    BTI_NEED_ALL(given, count);
     if (bti_rank(x) == 0)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "x is a scalar; it needs a last axis to normalise"));
     if (!per_feature(x, scale, "scale", &poison) || !per_feature(x, bias, "bias", &poison)) BTI_RETURN(poison);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "ir/float8.h"
 
 /* --- what public operations ask ----------------------------------------------------------------------------------- */
 
@@ -72,6 +73,8 @@ static bt_array *record_scalar(double value, bt_dtype dtype, bool weak) {
     uint64_t bits;
     if (bti_dtype_is_float(dtype))
         memcpy(&bits, &value, sizeof bits);
+    else if (bti_dtype_is_storage(dtype))
+        bits = bti_f8_from_f32(dtype, (float)value);
     else if (dtype == BT_BOOL)
         bits = value != 0;
     else if (value >= 9223372036854775808.0)
@@ -161,11 +164,17 @@ static bt_array *does_not_fit(const bti_node *node, bt_dtype dtype) {
 
 bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
     bt_array *poison = bti_poisoned_by(&x, 1);
-    if (!poison && (unsigned)dtype >= BT_DTYPE_COUNT)
-        poison = bti_poisonf(BT_INVALID_ARGUMENT, "%d is not a dtype", (int)dtype);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     if (node->dtype == dtype && !node->weak) return x;
+    if ((unsigned)dtype >= BT_DTYPE_COUNT || bti_dtype_is_storage(dtype) ||
+        bti_dtype_is_storage((bt_dtype)node->dtype)) {
+        bt_dtype storage = bti_dtype_is_storage(dtype) ? dtype : (bt_dtype)node->dtype;
+        return bti_poisonf(
+            BT_INVALID_ARGUMENT,
+            "%s is a storage type, which meets no other dtype; bt_cast it to a wider float first, or that to it",
+            bt_dtype_name(storage));
+    }
     if ((poison = does_not_fit(node, dtype))) return poison;
     return bti_record(BTI_OP_cast, dtype, false, &x, 1, NULL);
 }
@@ -191,7 +200,8 @@ bt_array *bti_to_float(bt_array *x) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
-    return bti_record(BTI_OP_cast, bti_float_of((bt_dtype)node->dtype), node->weak, &x, 1, NULL);
+    bt_dtype dtype = bti_float_of((bt_dtype)node->dtype);
+    return node->weak ? bti_record(BTI_OP_cast, dtype, true, &x, 1, NULL) : bti_cast(x, dtype);
 }
 
 /* --- other shapes ------------------------------------------------------------------------------------------------- */

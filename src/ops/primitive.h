@@ -17,9 +17,27 @@
 
 /* --- writing a public operation --------------------------------------------------------------------------------------- */
 
-/* At its head: returns the poison of the first poisoned (or missing) argument. */
-#define BTI_NEED(...) \
-    BTI_NEED_ALL(((bt_array *const[]){__VA_ARGS__}), sizeof((bt_array *[]){__VA_ARGS__}) / sizeof(bt_array *))
+/* At its head: casts the arguments, which are variables, as the thread's BT_AUTOCAST block and the operation's row of array/names.def ask. */
+#define BTI_AUTOCAST(...) \
+    BTI_AUTOCAST_ALL(((bt_array **const[]){BTI_ADDRESSES(__VA_ARGS__)}), BTI_COUNT_OF(__VA_ARGS__))
+#define BTI_AUTOCAST_ALL(addresses, count)                                             \
+    do {                                                                               \
+        if (bti_public_.autocast) bti_autocast(&bti_public_, addresses, (int)(count)); \
+    } while (0)
+#define BTI_ADDRESSES(...) BTI_ADDRESSES_OF(__VA_ARGS__, 3, 2, 1, 0)(__VA_ARGS__)
+#define BTI_ADDRESSES_OF(a, b, c, count, ...) BTI_ADDRESSES_##count
+#define BTI_ADDRESSES_1(a) &(a)
+#define BTI_ADDRESSES_2(a, b) &(a), &(b)
+#define BTI_ADDRESSES_3(a, b, c) &(a), &(b), &(c)
+void bti_autocast(bti_public *guard, bt_array **const *arguments, int count);
+
+/* The same; then returns the poison of the first poisoned (or missing) argument. */
+#define BTI_NEED(...)                                                                \
+    do {                                                                             \
+        BTI_AUTOCAST(__VA_ARGS__);                                                   \
+        BTI_NEED_ALL(((bt_array *const[]){__VA_ARGS__}), BTI_COUNT_OF(__VA_ARGS__)); \
+    } while (0)
+#define BTI_COUNT_OF(...) (sizeof((bt_array *[]){__VA_ARGS__}) / sizeof(bt_array *))
 #define BTI_NEED_ALL(arrays, count)                                    \
     do {                                                               \
         bt_array *bti_poison_ = bti_poisoned_by(arrays, (int)(count)); \
@@ -101,7 +119,7 @@ bt_array *bti_record_by_rules(bti_op op, bt_array *const *inputs, int count, con
 
 /* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
 
-/* The dtype that inputs meet at: promotion with weak scalars giving way. */
+/* The dtype that inputs meet at: promotion with weak scalars giving way; BT_DTYPE_COUNT: an 8-bit float and others meet at none. */
 bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak);
 /* Any elementwise operation of the table but where, cast, bitcast, threefry: inputs are promoted (weak scalars give way) and
  * broadcast, the row's dtype rule says what comes out. */

@@ -12,6 +12,15 @@ bt_array *bti_record_matmul(bt_array *a, bt_array *b) {
     return bti_record_by_rules(BTI_OP_matmul, inputs, 2, NULL);
 }
 
+static bool is_byte(bt_dtype dtype) { return dtype == BT_I8 || dtype == BT_U8; }
+
+/* A product of the inputs' own dtype, or of two of bytes in int32. */
+static bt_array *record_product(bt_array *a, bt_array *b, bt_dtype dtype) {
+    bt_array *inputs[2] = {a, b};
+    if (bti_poisoned_by(inputs, 2) || bti_dtype(a) == dtype) return bti_record_matmul(a, b);
+    return bti_record(BTI_OP_matmul, dtype, false, inputs, 2, NULL);
+}
+
 static bt_array *shapes_do_not_fit(const bt_array *a, const bt_array *b, const char *why) {
     return bti_poisonf(BT_INVALID_ARGUMENT, "shapes %s and %s do not fit: %s", bti_shape_string(a).text,
                        bti_shape_string(b).text, why);
@@ -52,7 +61,7 @@ static bt_array *with_leading(bt_array *x, int count, int64_t *shape) {
 }
 
 /* [..., M, K] x [K, N]: one product of all rows. */
-static bt_array *rows_times_matrix(bt_array *a, bt_array *b) {
+static bt_array *rows_times_matrix(bt_array *a, bt_array *b, bt_dtype dtype) {
     bt_array *poison = bti_poisoned_by((bt_array *[]){a, b}, 2);
     if (poison) return poison;
     int rank = bti_rank(a);
@@ -61,29 +70,32 @@ static bt_array *rows_times_matrix(bt_array *a, bt_array *b) {
     shape[rank - 1] = bti_shape(b)[1];
     int64_t rows = bti_size_of_axes(a, (UINT32_C(1) << (rank - 1)) - 1);
     a = bti_reshape(a, 2, (int64_t[]){rows, bti_shape(a)[rank - 1]});
-    return bti_reshape(bti_record_matmul(a, b), rank, shape);
+    return bti_reshape(record_product(a, b, dtype), rank, shape);
 }
 
 /* Both have rank 2 or more; `flatten`: a's rows lie one after the other, so leading axes may join them. */
-static bt_array *matrices(bt_array *a, bt_array *b, bool flatten) {
+static bt_array *matrices(bt_array *a, bt_array *b, bt_dtype dtype, bool flatten) {
     int64_t leading[BTI_MAX_RANK];
     int count = leading_axes(a, b, leading);
     if (count < 0) return shapes_do_not_fit(a, b, "leading axes must be equal or 1");
-    if (flatten && bti_rank(a) > 2 && bti_rank(b) == 2) return rows_times_matrix(a, b);
+    if (flatten && bti_rank(a) > 2 && bti_rank(b) == 2) return rows_times_matrix(a, b, dtype);
     a = with_leading(a, count, leading);
-    return bti_record_matmul(a, with_leading(b, count, leading));
+    return record_product(a, with_leading(b, count, leading), dtype);
 }
 
-static bt_array *matmul_of_any_rank(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
+/* In a dtype; BT_DTYPE_COUNT: the one that a and b meet at. */
+static bt_array *matmul_of_any_rank(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b, bt_dtype asked) {
     if (bti_rank(a) == 0 || bti_rank(b) == 0)
         return shapes_do_not_fit(a, b, "a scalar has no axis to multiply along; use bt_mul");
     bool weak, row = bti_rank(a) == 1, column = bti_rank(b) == 1;
-    bt_dtype dtype = bti_meet((bt_array *[]){a, b}, 2, &weak);
-    a = bti_cast(transpose_a ? bti_transpose(a) : a, dtype);
-    b = bti_cast(transpose_b ? bti_transpose(b) : b, dtype);
+    bt_dtype dtype = asked == BT_DTYPE_COUNT ? bti_meet((bt_array *[]){a, b}, 2, &weak) : asked;
+    bool of_bytes = asked == BT_I32 && is_byte(bti_dtype(a)) && is_byte(bti_dtype(b));
+    if (transpose_a) a = bti_transpose(a);
+    if (transpose_b) b = bti_transpose(b);
+    if (!of_bytes) a = bti_cast(a, dtype), b = bti_cast(b, dtype);
     bt_array *poison = bti_poisoned_by((bt_array *[]){a, b}, 2);
     if (poison || !inner_sizes_agree(a, b, &poison)) return poison;
-    bt_array *result = matrices(row ? bti_new_axis(a, 0) : a, column ? bti_new_axis(b, 1) : b, !transpose_a);
+    bt_array *result = matrices(row ? bti_new_axis(a, 0) : a, column ? bti_new_axis(b, 1) : b, dtype, !transpose_a);
     if (bti_array_error(result)) return result;
     uint32_t rank = (uint32_t)bti_rank(result);
     return bti_drop_axes(result, (row ? UINT32_C(1) << (rank - 2) : 0) | (column ? UINT32_C(1) << (rank - 1) : 0));
@@ -92,13 +104,21 @@ static bt_array *matmul_of_any_rank(bt_array *a, bt_array *b, bool transpose_a, 
 bt_array *bt_matmul(bt_array *a, bt_array *b) {
     BTI_PUBLIC("bt_matmul");
     BTI_NEED(a, b);
-    BTI_RETURN(matmul_of_any_rank(a, b, false, false));
+    BTI_RETURN(matmul_of_any_rank(a, b, false, false, BT_DTYPE_COUNT));
+}
+
+bt_array *bt_matmul_as(bt_array *a, bt_array *b, bt_dtype dtype) {
+    BTI_PUBLIC("bt_matmul_as");
+    BTI_NEED(a, b);
+    bt_array *poison;
+    if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
+    BTI_RETURN(matmul_of_any_rank(a, b, false, false, dtype));
 }
 
 bt_array *bt_matmul_t(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b) {
     BTI_PUBLIC("bt_matmul_t");
     BTI_NEED(a, b);
-    BTI_RETURN(matmul_of_any_rank(a, b, transpose_a, transpose_b));
+    BTI_RETURN(matmul_of_any_rank(a, b, transpose_a, transpose_b, BT_DTYPE_COUNT));
 }
 
 BTI_GRADIENT_2(matmul, bt_matmul_t(g, x1, false, true), bt_matmul_t(x0, g, true, false))
@@ -111,11 +131,14 @@ void bti_tangent_matmul(bti_application *a) {
 
 /* [B, ..., M, K] x [B, ..., K, N]. Products of columns and rows, and of rows and columns, need no product of matrices, and what is made
  * of them fuses. */
-static bt_array *products_of_pairs(bt_array *a, bt_array *b) {
+static bt_array *products_of_pairs(bt_array *a, bt_array *b, bt_dtype dtype) {
     int rank = bti_rank(a);
     int64_t rows = bti_shape(a)[rank - 2], columns = bti_shape(b)[rank - 1];
-    if (bti_shape(a)[rank - 1] == 1 && bti_shape(b)[rank - 2] == 1) return bti_binary(BTI_OP_mul, a, b);
-    if (rows != 1 || columns != 1) return bti_record_matmul(a, b);
+    if (bti_shape(a)[rank - 1] == 1 && bti_shape(b)[rank - 2] == 1)
+        return bti_binary(BTI_OP_mul, bti_cast(a, dtype), bti_cast(b, dtype));
+    if (rows != 1 || columns != 1) return record_product(a, b, dtype);
+    a = bti_cast(a, dtype), b = bti_cast(b, dtype);
+    if (bti_array_error(a) || bti_array_error(b)) return bti_array_error(a) ? a : b;
     return bti_reduce(BTI_OP_sum, bti_binary(BTI_OP_mul, a, bti_transpose(b)), UINT32_C(1) << (rank - 1));
 }
 
@@ -123,12 +146,13 @@ static bt_array *products_of_pairs(bt_array *a, bt_array *b) {
  * columns, as rows; joining the columns of matrices would move every element twice, which takes longer than a product for each. */
 void bti_batch_matmul(bti_application *a) {
     bt_array *x = a->image[0], *y = a->image[1];
+    bt_dtype dtype = (bt_dtype)a->node->dtype;
     if (x && y)
-        a->made[0] = products_of_pairs(x, y);
+        a->made[0] = products_of_pairs(x, y, dtype);
     else if (x && a->node->rank == 2)
-        a->made[0] = rows_times_matrix(x, a->x[1]);
+        a->made[0] = rows_times_matrix(x, a->x[1], dtype);
     else if (y && a->node->rank == 2 && a->node->shape[1] == 1)
-        a->made[0] = bti_transpose(rows_times_matrix(bti_transpose(y), bti_transpose(a->x[0])));
+        a->made[0] = bti_transpose(rows_times_matrix(bti_transpose(y), bti_transpose(a->x[0]), dtype));
     else
-        a->made[0] = bti_record_matmul(bti_batched(a, 0), bti_batched(a, 1));
+        a->made[0] = record_product(bti_batched(a, 0), bti_batched(a, 1), dtype);
 }

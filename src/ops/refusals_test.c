@@ -233,6 +233,9 @@ static void refuses_products(void **state) {
     BAD(matmul, bt_matmul(bt_f32(1), vector()), "use bt_mul");
     BAD(matmul, bt_matmul(bt_zeros(BT_F32, 2, 1, 3), bt_zeros(BT_F32, 3, 3, 1)), "leading axes");
     BAD(matmul, bt_matmul(truths(), truths()), "not bool");
+    BAD(matmul_as, bt_matmul_as(matrix(), vector(), (bt_dtype)99), "not a dtype");
+    BAD(matmul_as, bt_matmul_as(matrix(), bt_transpose(matrix()), BT_BOOL), "not bool");
+    BAD(matmul_as, bt_matmul_as(matrix(), matrix(), BT_I32), "the last axis of a (3) must equal");
     BAD(matmul_t, bt_matmul_t(matrix(), matrix(), true, true), "the last axis of a (2) must equal");
     BAD(einsum, bt_einsum(NULL, ALL(vector()), 1), "such as");
     BAD(einsum, bt_einsum("i->i", NULL, 1), "such as");

@@ -15,6 +15,8 @@ static bt_array *record_order(bti_op op, bt_array *x, const bti_attr *attr, int 
     bti_node *const node = bti_node_of(x);
     bti_type types[2] = {{.dtype = bti_dtype(x)}};
     bti_str why = {0};
+    bt_dtype in, out;
+    if (!bti_op_dtypes(op, types[VALUES].dtype, &in, &out, &why)) return bti_poison_why(&why);
     if (!bti_op_shape(op, 1, &node, attr, &types[VALUES], &why)) return bti_poison_why(&why);
     types[INDICES] = types[VALUES];
     types[INDICES].dtype = BT_I32;

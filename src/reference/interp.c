@@ -97,7 +97,7 @@ typedef union tile {
 } tile;
 
 typedef struct product {
-    bt_dtype dtype;
+    bt_dtype a, b, out;
     size_t lane_size;
     void (*multiply)(void *totals, const void *a, const void *b, int rows, int depth, int columns);
     int64_t m, k, n, a_row, a_column, b_row, b_column, out_row, out_column; /* steps in bytes */
@@ -106,11 +106,11 @@ typedef struct product {
 static int smaller(int64_t a, int b) { return a < b ? (int)a : b; }
 
 /* A part of a matrix into rows of `width` lanes each. */
-static void read_matrix_tile(const product *p, void *rows_of, int width, const char *at, int64_t row_step, int64_t step,
-                             int rows, int columns) {
+static void read_matrix_tile(const product *p, bt_dtype dtype, void *rows_of, int width, const char *at,
+                             int64_t row_step, int64_t step, int rows, int columns) {
     for (int i = 0; i < rows; i++) {
         bti_lane_block block;
-        const void *values = bti_lane_block_read(&block, p->dtype, at + i * row_step, step, columns);
+        const void *values = bti_lane_block_read(&block, dtype, at + i * row_step, step, columns);
         memcpy((char *)rows_of + (size_t)i * (size_t)width * p->lane_size, values, (size_t)columns * p->lane_size);
     }
 }
@@ -125,12 +125,12 @@ static void multiply_tile(const product *p, char *out, const char *a, const char
     memset(&totals, 0, (size_t)(rows * BTI_BLOCK) * p->lane_size);
     for (int64_t k = 0; k < p->k; k += DEPTH) {
         int depth = smaller(p->k - k, DEPTH);
-        read_matrix_tile(p, &a_tile, DEPTH, a + k * p->a_column, p->a_row, p->a_column, rows, depth);
-        read_matrix_tile(p, &b_tile, BTI_BLOCK, b + k * p->b_row, p->b_row, p->b_column, depth, columns);
+        read_matrix_tile(p, p->a, &a_tile, DEPTH, a + k * p->a_column, p->a_row, p->a_column, rows, depth);
+        read_matrix_tile(p, p->b, &b_tile, BTI_BLOCK, b + k * p->b_row, p->b_row, p->b_column, depth, columns);
         p->multiply(&totals, &a_tile, &b_tile, rows, depth, columns);
     }
     for (int i = 0; i < rows; i++)
-        bti_lane_block_write(bti_lane_of(p->dtype), (char *)&totals + (size_t)(i * BTI_BLOCK) * p->lane_size, p->dtype,
+        bti_lane_block_write(bti_lane_of(p->out), (char *)&totals + (size_t)(i * BTI_BLOCK) * p->lane_size, p->out,
                              out + i * p->out_row, p->out_column, columns);
 }
 
@@ -145,6 +145,8 @@ static void multiply_matrices(const bti_work *work) {
     const bti_operand *a = work->inputs, *b = a + 1, *out = &work->output;
     int row = out->rank - 2, column = out->rank - 1;
     product p = {a->dtype,
+                 b->dtype,
+                 out->dtype,
                  8,
                  tile_whole,
                  out->shape[row],
@@ -156,8 +158,8 @@ static void multiply_matrices(const bti_work *work) {
                  bti_axis_step(b, column),
                  bti_axis_step(out, row),
                  bti_axis_step(out, column)};
-    if (bti_lane_of(p.dtype) == BTI_LANE_F32) p.multiply = tile_f32, p.lane_size = sizeof(float);
-    if (bti_lane_of(p.dtype) == BTI_LANE_F64) p.multiply = tile_f64;
+    if (bti_lane_of(p.out) == BTI_LANE_F32) p.multiply = tile_f32, p.lane_size = sizeof(float);
+    if (bti_lane_of(p.out) == BTI_LANE_F64) p.multiply = tile_f64;
     bti_walk walk;
     for (bti_walk_start(&walk, row, out->shape, 3, (const bti_operand *[]){out, a, b}); walk.more; bti_walk_next(&walk))
         for (int64_t i = 0; i < walk.length; i++)

@@ -49,6 +49,8 @@ bti_operand bti_operand_part_at(const bti_operand *whole, int axis, const bti_op
 
 uint64_t bti_missing(bt_dtype dtype) {
     switch (dtype) {
+    case BT_F8E4M3: return 0x7F;
+    case BT_F8E5M2: return 0x7E;
     case BT_F16: return 0x7E00;
     case BT_BF16: return 0x7FC0;
     case BT_F32: return 0x7FC00000;
@@ -183,6 +185,8 @@ const void *bti_lane_block_read(bti_lane_block *block, bt_dtype dtype, const cha
     if (same_type(bti_lane_of(dtype), dtype) && step == (int64_t)bt_dtype_size(dtype)) return at;
     switch (dtype) {
     case BT_BOOL: READ(boolean, uint8_t, x);
+    case BT_F8E4M3:
+    case BT_F8E5M2: /* their bits */
     case BT_U8: READ(u64, uint8_t, x);
     case BT_U16: READ(u64, uint16_t, x);
     case BT_U32: READ(u64, uint32_t, x);
@@ -209,6 +213,8 @@ const void *bti_lane_block_read(bti_lane_block *block, bt_dtype dtype, const cha
 static void write_f64(const double *x, bt_dtype dtype, char *at, int64_t step, int count) {
     switch (dtype) {
     case BT_BOOL: WRITE(uint8_t, x[i] != 0);
+    case BT_F8E4M3:
+    case BT_F8E5M2:
     case BT_U8: WRITE_INT(uint8_t, 0, UINT8_MAX);
     case BT_U16: WRITE_INT(uint16_t, 0, UINT16_MAX);
     case BT_U32: WRITE_INT(uint32_t, 0, UINT32_MAX);
@@ -235,6 +241,8 @@ static double odd_f64(bool negative, uint64_t magnitude) {
 #define WRITE_WHOLE(x, negative, magnitude)                                         \
     switch (dtype) {                                                                \
     case BT_BOOL: WRITE(uint8_t, x[i] != 0);                                        \
+    case BT_F8E4M3:                                                                 \
+    case BT_F8E5M2:                                                                 \
     case BT_U8: WRITE(uint8_t, x[i]);                                               \
     case BT_U16: WRITE(uint16_t, x[i]);                                             \
     case BT_U32: WRITE(uint32_t, x[i]);                                             \

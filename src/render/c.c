@@ -192,14 +192,16 @@ static const char *matmul_accumulator(bt_dtype dtype) {
     return bti_dtype_is_float(dtype) ? "f32" : is_64_bit(dtype) ? "u64" : "u32";
 }
 
-static void begin_product(bti_str *text, bt_dtype dtype) {
-    bti_str_addf(text, "#define T %s\n", bti_c_stored_type(dtype));
+/* T_LEFT, T_RIGHT: elements of the matrices. */
+static void begin_product(bti_str *text, bt_dtype left, bt_dtype right, bt_dtype dtype) {
+    bti_str_addf(text, "#define T %s\n#define T_LEFT %s\n#define T_RIGHT %s\n", bti_c_stored_type(dtype),
+                 bti_c_stored_type(left), bti_c_stored_type(right));
     define_accumulator(text, dtype, matmul_accumulator(dtype));
 }
 
-static bool render_product(bti_str *text, bt_dtype dtype, bti_target target) {
+static bool render_product(bti_str *text, const bt_dtype *dtypes, bti_target target) {
     bti_render_c_words(text, target);
-    begin_product(text, dtype);
+    begin_product(text, dtypes[0], dtypes[1], dtypes[2]);
     bti_c_plain_product(text);
     return !text->failed;
 }
@@ -207,7 +209,7 @@ static bool render_product(bti_str *text, bt_dtype dtype, bti_target target) {
 static bool render_conv(bti_str *text, bti_op op, bt_dtype dtype, bti_target target) {
     static const char *const makes[] = {[BTI_CONV_X] = "X", [BTI_CONV_W] = "W", [BTI_CONV_Y] = "Y"};
     bti_render_c_words(text, target);
-    begin_product(text, dtype);
+    begin_product(text, dtype, dtype, dtype);
     bti_str_addf(text, "#define MAKES_%s\n", makes[bti_conv_made(op)]);
     bti_c_conv(text);
     return !text->failed;
@@ -234,7 +236,7 @@ bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_
         *w = (bti_c){.text = text, .kernel = epilogue, .target = target};
         bti_render_c_words(text, target);
         bti_c_functions(w);
-        begin_product(text, dtype);
+        begin_product(text, dtype, dtype, dtype);
         bti_c_epilogue(w, made);
     }
     bool written = w && epilogue && !text->failed;
@@ -245,7 +247,7 @@ bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_
 
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
     bt_dtype of = dtypes[0], index = count > 2 ? dtypes[1] : BT_I32;
-    if (op == BTI_OP_matmul) return render_product(text, of, target);
+    if (op == BTI_OP_matmul) return render_product(text, dtypes, target);
     if (bti_op_is_conv(op)) return render_conv(text, op, of, target);
     if (bti_op_is_attention(op)) return render_attention(text, op, of, target);
     bti_render_c_words(text, target);

@@ -215,6 +215,8 @@ const char *bti_c_wide_type(const bti_c *w, int operand) {
 
 const char *bti_c_missing(bt_dtype dtype) {
     switch (dtype) {
+    case BT_F8E4M3: return "0x7f";
+    case BT_F8E5M2: return "0x7e";
     case BT_F16: return "0x7e00";
     case BT_BF16: return "0x7fc0";
     case BT_F32: return "f32_of_bits(0x7fc00000)";

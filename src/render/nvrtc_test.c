@@ -196,7 +196,11 @@ static void primitives(void **state) {
         if (!has_text((bti_op)op)) continue;
         for (int d = 0; d < (test_is_long() ? 8 : 2); d++) {
             if (bti_op_is_attention((bti_op)op) && dtypes[d] != BT_F32 && dtypes[d] != BT_F64) continue;
-            bt_dtype in[BTI_SOURCE_DTYPES] = {dtypes[d], d % 2 ? BT_I32 : BT_I64, dtypes[d], dtypes[d]};
+            bt_dtype in[BTI_SOURCE_DTYPES] = {dtypes[d],
+                                              op == BTI_OP_matmul ? dtypes[d]
+                                              : d % 2             ? BT_I32
+                                                                  : BT_I64,
+                                              dtypes[d], dtypes[d]};
             bti_str text = {0};
             assert_true(bti_render_c_work(&text, (bti_op)op, in, bti_op_info((bti_op)op)->arity + 1, BTI_CUDA_C));
             compile(text.text, bti_op_info((bti_op)op)->name, bt_dtype_name(dtypes[d]));

@@ -44,8 +44,9 @@ FAKE_API cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *product, 
     ENTER(cublasLtMatmulDescCreate);
     bool f32 = compute == CUBLAS_COMPUTE_32F || compute == COMPUTE_32F_FAST_16F ||
                compute == CUBLAS_COMPUTE_32F_FAST_16BF || compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-    if (!f32 && compute != CUBLAS_COMPUTE_64F) return CUBLAS_STATUS_INVALID_VALUE;
-    if (scale != (f32 ? CUDA_R_32F : CUDA_R_64F)) return CUBLAS_STATUS_INVALID_VALUE;
+    bool whole = compute == CUBLAS_COMPUTE_32I;
+    if (!f32 && !whole && compute != CUBLAS_COMPUTE_64F) return CUBLAS_STATUS_INVALID_VALUE;
+    if (scale != (f32 ? CUDA_R_32F : whole ? CUDA_R_32I : CUDA_R_64F)) return CUBLAS_STATUS_INVALID_VALUE;
     MAKE(product);
     (*product)->compute = compute, (*product)->scale = scale;
     return 0;
@@ -110,7 +111,14 @@ FAKE_API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPrefe
 /* --- what may be multiplied ------------------------------------------------------------------------------------------ */
 
 size_t fake_element_bytes(int type) {
-    return type == CUDA_R_64F ? 8 : type == CUDA_R_32F ? 4 : type == CUDA_R_16F || type == CUDA_R_16BF ? 2 : 0;
+    switch (type) {
+    case CUDA_R_64F: return 8;
+    case CUDA_R_32F:
+    case CUDA_R_32I: return 4;
+    case CUDA_R_16F:
+    case CUDA_R_16BF: return 2;
+    default: return type == CUDA_R_8I;
+    }
 }
 
 uint64_t fake_layout_bytes(const struct cublasLtMatrixLayoutOpaque *l) {
@@ -123,11 +131,22 @@ static bool layout_makes_sense(const struct cublasLtMatrixLayoutOpaque *l) {
 }
 
 static cublasStatus_t check_types(const struct cublasLtMatmulDescOpaque *product, int a, int b, int c, int d) {
+    if (a == CUDA_R_32I || product->compute == CUBLAS_COMPUTE_32I) return CUBLAS_STATUS_NOT_SUPPORTED;
     bool fast = product->compute != CUBLAS_COMPUTE_32F && product->compute != CUBLAS_COMPUTE_64F;
     bool widens = a == CUDA_R_16BF && c == CUDA_R_32F;
     if (a != b || c != d || (a != c && !widens) || !fake_element_bytes(a)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if ((product->compute == CUBLAS_COMPUTE_64F) != (a == CUDA_R_64F)) return CUBLAS_STATUS_NOT_SUPPORTED;
     return fast && a != CUDA_R_32F ? CUBLAS_STATUS_NOT_SUPPORTED : 0;
+}
+
+/* Of 8-bit integers, as NVIDIA says of matrices that are not in an order of their own: the first is transposed, the second is not; the rows of the
+ * result, the inner size and the leading sizes are multiples of 4. */
+static cublasStatus_t check_bytes(const fake_product *p) {
+    const struct cublasLtMatmulDescOpaque *d = &p->product;
+    bool types = p->b_layout.type == CUDA_R_8I && p->c_layout.type == CUDA_R_32I && p->d_layout.type == CUDA_R_32I;
+    if (!types || d->compute != CUBLAS_COMPUTE_32I || d->scale != CUDA_R_32I) return CUBLAS_STATUS_NOT_SUPPORTED;
+    bool fits = p->m % 4 == 0 && p->k % 4 == 0 && p->a_layout.leading % 4 == 0 && p->b_layout.leading % 4 == 0;
+    return d->a && !d->b && fits ? 0 : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 /* Fills in the product's layouts and sizes. */
@@ -145,6 +164,7 @@ static cublasStatus_t read_product(cublasLtMatmulDesc_t product, cublasLtMatrixL
         if (all[i]->rows != p->m || all[i]->columns != p->n) return CUBLAS_STATUS_INVALID_VALUE;
     if (d->batch > 1 && (uint64_t)d->step < d->rows)
         return CUBLAS_STATUS_INVALID_VALUE; /* the matrices that are written overlap */
+    if (a->type == CUDA_R_8I) return check_bytes(p);
     return check_types(product, a->type, b->type, c->type, d->type);
 }
 
@@ -181,8 +201,8 @@ FAKE_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, 
     const uint64_t sizes[] = {256, 1 << 16, 0}, size = sizes[shape_of(&p) % 3];
     algorithm chosen = {MAGIC, shape_of(&p), size <= preference->workspace ? size : 0, {0}};
     for (int i = 0; i < 4; i++) {
-        if (preference->aligned[i] % fake_element_bytes(i < 2 ? p.a_layout.type : p.d_layout.type))
-            return CUBLAS_STATUS_NOT_SUPPORTED;
+        size_t element = fake_element_bytes(i < 2 ? p.a_layout.type : p.d_layout.type);
+        if (preference->aligned[i] % (element == 1 ? 4 : element)) return CUBLAS_STATUS_NOT_SUPPORTED;
         chosen.aligned[i] = preference->aligned[i] < 16 ? preference->aligned[i] : 16; /* wider loads there are none */
     }
     *results = (cublasLtMatmulHeuristicResult_t){.workspaceSize = chosen.workspace, .wavesCount = 1};
@@ -196,7 +216,9 @@ FAKE_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, 
 /* --- multiplying ------------------------------------------------------------------------------------------------------ */
 
 static double scale_of(const void *number, int scale) {
-    return scale == CUDA_R_64F ? *(const double *)number : (double)*(const float *)number;
+    return scale == CUDA_R_64F   ? *(const double *)number
+           : scale == CUDA_R_32I ? (double)*(const int32_t *)number
+                                 : (double)*(const float *)number;
 }
 
 /* Whether the algorithm may take these operands and this workspace. */

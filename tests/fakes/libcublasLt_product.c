@@ -21,13 +21,17 @@ static double load(int type, const unsigned char *from) {
     switch (type) {
     case CUDA_R_64F: return *(const double *)(const void *)from;
     case CUDA_R_32F: return (double)*(const float *)(const void *)from;
+    case CUDA_R_32I: return *(const int32_t *)(const void *)from;
+    case CUDA_R_8I: return (signed char)*from;
     default: memcpy(&half, from, 2); return type == CUDA_R_16F ? (double)ptx_f16(half) : (double)ptx_bf16(half);
     }
 }
 static void store(int type, unsigned char *to, double value) {
     uint16_t half;
     float single = (float)value;
+    uint32_t whole = type == CUDA_R_32I ? (uint32_t)(int64_t)value : 0;
     switch (type) {
+    case CUDA_R_32I: memcpy(to, &whole, 4); return;
     case CUDA_R_64F: memcpy(to, &value, 8); return;
     case CUDA_R_32F: memcpy(to, &single, 4); return;
     default:
@@ -44,6 +48,7 @@ static double rounded(int compute, double value) {
         if (value - value != 0) return value;
         return ptx_f32((bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000);
     case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32I:
     case CUBLAS_COMPUTE_64F: return value;
     default: return ptx_f16(ptx_round_f16(value, PTX_RN));
     }
@@ -137,7 +142,7 @@ static bool store_column(const fake_product *p, int batch, uint64_t column, cons
     for (uint64_t row = 0; row < p->m && to; row++) {
         double value = p->alpha * sum[row * sum_step];
         if (before) value += p->beta * load(c->type, before + row * size);
-        if (d->type != CUDA_R_64F) value = (double)(float)value;
+        if (d->type != CUDA_R_64F && d->type != CUDA_R_32I) value = (double)(float)value;
         store(d->type, to + row * size, value);
     }
     return to;
@@ -145,7 +150,7 @@ static bool store_column(const fake_product *p, int batch, uint64_t column, cons
 
 static bool multiply_matrices(const fake_product *p, const order *o, int batch, const double *a, const double *b,
                               void *panel, double *sums) {
-    bool is_double = p->d_layout.type == CUDA_R_64F;
+    bool is_double = p->d_layout.type == CUDA_R_64F || p->d_layout.type == CUDA_R_32I; /* exact, of bytes */
     sum_function *sum = sum_of(is_double);
     for (uint64_t first = 0; first < p->n; first += PANEL) {
         uint64_t columns = p->n - first < PANEL ? p->n - first : PANEL;
@@ -162,6 +167,7 @@ static const char *name_of(const fake_product *p) {
     case CUDA_R_64F: return "f64";
     case CUDA_R_16F: return "f16";
     case CUDA_R_16BF: return "bf16";
+    case CUDA_R_32I: return "i8";
     default: break;
     }
     return p->product.compute == CUBLAS_COMPUTE_32F_FAST_TF32   ? "tf32"

@@ -20,6 +20,14 @@ static double bfloat(uint16_t bits) {
     return (double)value;
 }
 
+/* E4M3 has no infinity; E5M2 is the upper half of a float16. */
+static double byte_float(bt_dtype dtype, uint8_t bits) {
+    if (dtype == BT_F8E5M2) return half((uint16_t)(bits << 8));
+    int exponent = bits >> 3 & 15, fraction = bits & 7;
+    double size = (bits & 127) == 127 ? NAN : exponent == 0 ? ldexp(fraction, -9) : ldexp(fraction + 8, exponent - 10);
+    return bits >> 7 ? -size : size;
+}
+
 /* 64-bit integers are rounded: see agree. */
 static double element(const void *data, bt_dtype dtype, int64_t i) {
     switch (dtype) {
@@ -34,6 +42,8 @@ static double element(const void *data, bt_dtype dtype, int64_t i) {
     case BT_I64: return (double)((const int64_t *)data)[i];
     case BT_F16: return half(((const uint16_t *)data)[i]);
     case BT_BF16: return bfloat(((const uint16_t *)data)[i]);
+    case BT_F8E4M3:
+    case BT_F8E5M2: return byte_float(dtype, ((const uint8_t *)data)[i]);
     case BT_F32: return ((const float *)data)[i];
     case BT_F64: return ((const double *)data)[i];
     default: return NAN;

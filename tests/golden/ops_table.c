@@ -244,6 +244,10 @@ static bt_array *do_matmul(call *c) {
     bool a = attr_bool(c, "transpose_a", false), b = attr_bool(c, "transpose_b", false);
     return a || b ? bt_matmul_t(c->in[0], c->in[1], a, b) : bt_matmul(c->in[0], c->in[1]);
 }
+static bt_array *do_matmul_as(call *c) {
+    bt_array *b = attr_bool(c, "transpose_b", false) ? bt_transpose(c->in[1]) : c->in[1];
+    return bt_matmul_as(c->in[0], b, attr_dtype(c, "dtype", c->out_dtype));
+}
 static bt_array *do_einsum(call *c) {
     const char *spec = json_string_value(attr(c, "spec"));
     return spec ? bt_einsum(spec, c->in, c->in_count) : refuse(c, "no spec");
@@ -450,6 +454,7 @@ static const struct {
     {"histogram", 1, 1, do_histogram},
     {"unique", 1, 1, do_unique},
     {"matmul", 2, 2, do_matmul},
+    {"matmul_as", 2, 2, do_matmul_as},
     {"einsum", 1, 64, do_einsum},
     {"softmax", 1, 1, do_softmax},
     {"log_softmax", 1, 1, do_log_softmax},
@@ -493,10 +498,16 @@ static bool takes(call *c, int least, int most) {
     return false;
 }
 
-bt_array *golden_call(const char *op, call *c) {
+static bt_array *call_operation(const char *op, call *c) {
     EACH(unary) return takes(c, 1, 1) ? unary[i].call(c->in[0]) : NULL;
     EACH(binary) return takes(c, 2, 2) ? binary[i].call(c->in[0], c->in[1]) : NULL;
     EACH(reductions) return takes(c, 1, 1) ? reductions[i].call(c->in[0], attr_axes(c), keepdims(c)) : NULL;
     EACH(others) return takes(c, others[i].least, others[i].most) ? others[i].call(c) : NULL;
     return golden_random(op, c);
+}
+
+bt_array *golden_call(const char *op, call *c) {
+    bt_array *result;
+    BT_AUTOCAST(attr_dtype(c, "autocast", BT_F32)) result = call_operation(op, c);
+    return result;
 }

@@ -19,6 +19,8 @@ FUNCTION f32 sub_f32(f32 x, f32 y) {
     return (f32)(x - y);
 }
 #define T f32
+#define T_LEFT f32
+#define T_RIGHT f32
 #define SUM f32
 #define MADE(sum, x, y) ((sum) + (x) * (y))
 #define VALUE(x) (SUM)(x)
@@ -31,7 +33,7 @@ struct words { i64 at[26]; };
  * a thread has 4 x 4 elements. Sums of a step are added to the totals, so errors grow with 16 + K / 16; M, N and K alone decide
  * the order. Strides count elements.
  *     bti_matmul   memories a, b; words: their addresses, units (tiles), batch, M, N, K, strides of a (batch, row, column), b; then what STORE_TILE
- *                  needs, which stores the tile's totals, and MEMORIES, WORDS and W; T is an element, SUM what sums are held in. A unit: a
+ *                  needs, which stores the tile's totals, and MEMORIES, WORDS and W; T is an element, T_LEFT and T_RIGHT one of a and b, SUM what sums are held in. A unit: a
  *                  tile, for a group
  * Other operations have products of matrices that do not lie in memory (c/conv.h): they define how an element is loaded. */
 #define SIDE 64
@@ -58,8 +60,8 @@ KERNEL_ALONE(256) bti_matmul(MEMORY(0) MEMORY(1) MEMORIES WORDS) {
     for (i64 unit = GROUP; unit < W(2); unit += GROUPS) {
         const i64 matrix = unit / (across * down), tile = unit - matrix * across * down;
         const i64 i0 = tile / across * SIDE, j0 = tile % across * SIDE;
-        GLOBAL T *from_a = (GLOBAL T *)ADDRESS(0, 0) + LEFT_BEGIN;
-        GLOBAL T *from_b = (GLOBAL T *)ADDRESS(1, 1) + RIGHT_BEGIN;
+        GLOBAL T_LEFT *from_a = (GLOBAL T_LEFT *)ADDRESS(0, 0) + LEFT_BEGIN;
+        GLOBAL T_RIGHT *from_b = (GLOBAL T_RIGHT *)ADDRESS(1, 1) + RIGHT_BEGIN;
         SUM total[EACH][EACH];
         UNROLL
         for (i32 i = 0; i < EACH; i++)

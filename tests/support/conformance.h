@@ -32,6 +32,8 @@ extern const int edge_shape_count;
 /* "(2, 3)"; one of four texts in turn. */
 const char *shape_text(bt_shape shape);
 
+#define COMPUTED_DTYPES BT_F8E4M3 /* dtypes below have arithmetic */
+
 /* The dtypes that a row takes, by its rule. */
 int dtypes_of(const row *of, bt_dtype dtypes[BT_DTYPE_COUNT]);
 

@@ -207,7 +207,7 @@ static void run_binary(const row *of) {
 
 static void run_where(const row *of) {
     unsigned seed = 4;
-    for (bt_dtype dtype = BT_BOOL; dtype < BT_DTYPE_COUNT; dtype++)
+    for (bt_dtype dtype = BT_BOOL; dtype < COMPUTED_DTYPES; dtype++)
         for (size_t m = 0; m < sizeof meetings / sizeof *meetings; m++)
             for (int lies = 0; lies < LAYOUT_COUNT; lies++) {
                 const bt_shape *s = meetings[m];
@@ -238,8 +238,8 @@ static double cast_value(double value, bt_dtype from, bt_dtype to) {
 static void run_cast(const row *of) {
     (void)of;
     unsigned seed = 5;
-    for (bt_dtype from = BT_BOOL; from < BT_DTYPE_COUNT; from++)
-        for (bt_dtype to = BT_BOOL; to < BT_DTYPE_COUNT; to++)
+    for (bt_dtype from = BT_BOOL; from < COMPUTED_DTYPES; from++)
+        for (bt_dtype to = BT_BOOL; to < COMPUTED_DTYPES; to++)
             for (int lies = 0; lies < LAYOUT_COUNT; lies++) {
                 if (!case_begin("cast/%s to %s/%s", bt_dtype_name(from), bt_dtype_name(to), layout_names[lies]))
                     continue;

@@ -133,7 +133,8 @@ static inline void case_inputs(bti_kernel_case *c) {
     unsigned all = (1u << bti_kernel_axes(k)) - 1;
     for (int o = 0; o < k->input_count; o++) {
         k->operands[o].moves = (uint8_t)(case_chance(c, 60) ? all : case_random(c, all + 1));
-        k->operands[o].dtype = case_chance(c, 50) ? usual[case_random(c, 6)] : (uint8_t)case_random(c, BT_DTYPE_COUNT);
+        k->operands[o].dtype =
+            case_chance(c, 50) ? usual[case_random(c, 6)] : (uint8_t)case_random(c, BTI_COMPUTED_DTYPES);
         if (o + 1 < k->input_count && case_chance(c, 15)) {
             k->operands[o + 1].moves = (uint8_t)(case_chance(c, 40) ? all : case_random(c, all + 1));
             case_rows(c, o, o + 1);
@@ -185,10 +186,10 @@ static inline void case_operation(bti_kernel_case *c) {
     if (instr.op == BTI_OP_where) dtype = (bt_dtype)k->instrs[case_value(c, BT_DTYPE_COUNT)].dtype;
     for (int a = 1; a < info->arity; a++) instr.arg[a] = (uint16_t)case_value(c, dtype);
     instr.dtype = (uint8_t)(info->dtype_rule == BTI_COMPARE ? BT_BOOL : dtype);
-    if (instr.op == BTI_OP_cast) instr.dtype = (uint8_t)case_random(c, BT_DTYPE_COUNT);
+    if (instr.op == BTI_OP_cast) instr.dtype = (uint8_t)case_random(c, BTI_COMPUTED_DTYPES);
     if (instr.op == BTI_OP_bitcast) { /* which NaN a computed one is, nobody promises */
         if (bti_dtype_is_float(dtype) && k->instrs[arg].op != BTI_OP_leaf) return;
-        instr.dtype = (uint8_t)case_random(c, BT_DTYPE_COUNT);
+        instr.dtype = (uint8_t)case_random(c, BTI_COMPUTED_DTYPES);
         if (bt_dtype_size((bt_dtype)instr.dtype) != bt_dtype_size(dtype) || instr.dtype == BT_BOOL) return;
     }
     if (instr.op == BTI_OP_threefry) instr.attr = (uint8_t)case_random(c, 2);
@@ -224,7 +225,8 @@ static inline void case_program(bti_kernel_case *c) {
         if (k->operands[o].taken) continue;
         bti_instr *instr = &k->instrs[k->instr_count++];
         instr->op = k->operands[o].index ? BTI_OP_iota : BTI_OP_leaf;
-        instr->dtype = k->operands[o].index ? (uint8_t)case_random(c, BT_DTYPE_COUNT) : (uint8_t)k->operands[o].dtype;
+        instr->dtype =
+            k->operands[o].index ? (uint8_t)case_random(c, BTI_COMPUTED_DTYPES) : (uint8_t)k->operands[o].dtype;
         if (instr->dtype == BT_BOOL && k->operands[o].index) instr->dtype = BT_I32;
         instr->arg[0] = (uint16_t)o;
     }
@@ -232,7 +234,7 @@ static inline void case_program(bti_kernel_case *c) {
     for (int s = 0; s < k->scalar_count; s++) {
         bti_instr *instr = &k->instrs[k->instr_count++];
         *instr = (bti_instr){.op = BTI_OP_const, .arg[0] = (uint16_t)s};
-        instr->dtype = (uint8_t)(case_chance(c, 50) ? k->instrs[0].dtype : case_random(c, BT_DTYPE_COUNT));
+        instr->dtype = (uint8_t)(case_chance(c, 50) ? k->instrs[0].dtype : case_random(c, BTI_COMPUTED_DTYPES));
         double number = (double)(int64_t)(case_random(c, 4000) - 2000) / 256;
         c->scalars[s] = bti_dtype_is_float((bt_dtype)instr->dtype) ? bti_f64_bits(number) : (uint64_t)(int64_t)number;
         if (instr->dtype == BT_BOOL) c->scalars[s] &= 1;

@@ -208,7 +208,7 @@ static inline void add_random_words(bti_kernel *kernel, uint64_t *state) {
 }
 
 static inline void add_any(bti_kernel *kernel, bt_dtype favourite, uint64_t *state) {
-    bt_dtype dtype = draw(state, 4) ? favourite : (bt_dtype)draw(state, BT_DTYPE_COUNT);
+    bt_dtype dtype = draw(state, 4) ? favourite : (bt_dtype)draw(state, BTI_COMPUTED_DTYPES);
     bti_op op = (bti_op)(BTI_OP_neg + draw(state, BTI_OP_random_word - BTI_OP_neg + 1));
     if (kernel->reduced && draw(state, 4) == 0) {
         static const bti_op folds[] = {BTI_OP_sum, BTI_OP_prod, BTI_OP_max, BTI_OP_min};
@@ -235,14 +235,14 @@ static inline void draw_inputs(bti_kernel *kernel, bt_dtype favourite, uint64_t 
     int axes = bti_kernel_axes(kernel), count = 1 + (int)draw(state, 4);
     for (int i = 0; i < count; i++) {
         unsigned all = (1u << axes) - 1, moves = draw(state, 2) ? all : draw(state, all + 1);
-        bt_dtype dtype = draw(state, 2) ? favourite : (bt_dtype)draw(state, BT_DTYPE_COUNT);
+        bt_dtype dtype = draw(state, 2) ? favourite : (bt_dtype)draw(state, BTI_COMPUTED_DTYPES);
         add_input(kernel, dtype, moves, moves >> (axes - 1) && draw(state, 3), draw(state, 5) == 0);
     }
     if (draw(state, 4) == 0) {
         unsigned all = (1u << axes) - 1, moves = draw(state, all + 1), number_moves = draw(state, all + 1);
         bt_dtype number = draw(state, 2) ? BT_I32 : BT_I64;
         int numbers = add_input(kernel, number, number_moves, number_moves >> (axes - 1) && draw(state, 2), false);
-        add_take(kernel, draw(state, 2) ? favourite : (bt_dtype)draw(state, BT_DTYPE_COUNT), moves,
+        add_take(kernel, draw(state, 2) ? favourite : (bt_dtype)draw(state, BTI_COMPUTED_DTYPES), moves,
                  moves >> (axes - 1) && draw(state, 3), numbers);
     }
     for (uint32_t i = draw(state, 3); i > 0; i--) add_scalar(kernel, draw(state, 2) ? favourite : BT_U32);
@@ -256,7 +256,7 @@ static inline void draw_kernel(bti_kernel *kernel, uint64_t *state) {
         kernel->outer = (uint8_t)draw(state, 3);
         kernel->reduced = (uint8_t)(form ? 1 + draw(state, 2) : 0);
         kernel->inner = form != 1;
-        bt_dtype favourite = (bt_dtype)draw(state, BT_DTYPE_COUNT);
+        bt_dtype favourite = (bt_dtype)draw(state, BTI_COMPUTED_DTYPES);
         draw_inputs(kernel, favourite, state);
         for (uint32_t i = 2 + draw(state, 10); i > 0; i--) add_any(kernel, favourite, state);
         add_output(kernel, kernel->instr_count - 1, draw(state, 3));

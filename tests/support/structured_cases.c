@@ -290,7 +290,7 @@ static host row_numbers(bt_dtype dtype) {
 
 static void run_take(const row *of) {
     unsigned seed = 16;
-    for (bt_dtype dtype = BT_BOOL; dtype < BT_DTYPE_COUNT; dtype++) EACH_LAYOUT(lies) {
+    for (bt_dtype dtype = BT_BOOL; dtype < COMPUTED_DTYPES; dtype++) EACH_LAYOUT(lies) {
             if (!case_begin("take/%s/%s", bt_dtype_name(dtype), layout_names[lies])) continue;
             host x = host_draw(dtype, BT_SHAPE(4, 3), of->low, of->high, (layout)lies, &seed),
                  i = row_numbers(lies % 2 ? BT_I32 : BT_I64);
@@ -306,7 +306,7 @@ static void run_take(const row *of) {
 
 static void run_scatter_add(const row *of) {
     unsigned seed = 17;
-    for (bt_dtype dtype = BT_U8; dtype < BT_DTYPE_COUNT; dtype++) EACH_LAYOUT(lies) {
+    for (bt_dtype dtype = BT_U8; dtype < COMPUTED_DTYPES; dtype++) EACH_LAYOUT(lies) {
             if (!case_begin("scatter_add/%s/%s", bt_dtype_name(dtype), layout_names[lies])) continue;
             host x = host_draw(dtype, BT_SHAPE(3, 4), of->low, of->high, (layout)lies, &seed), want = x,
                  i = row_numbers(BT_I32);
@@ -326,7 +326,7 @@ static void run_scatter_add(const row *of) {
 static void run_update_slice(const row *of) {
     unsigned seed = 19;
     static const double starts[] = {0, 2, -1, 9, -9};
-    for (bt_dtype dtype = BT_BOOL; dtype < BT_DTYPE_COUNT; dtype++) EACH_LAYOUT(lies)
+    for (bt_dtype dtype = BT_BOOL; dtype < COMPUTED_DTYPES; dtype++) EACH_LAYOUT(lies)
     for (int s = 0; s < 5; s++) {
         if (!case_begin("update_slice/%s/%s from %g", bt_dtype_name(dtype), layout_names[lies], starts[s])) continue;
         host x = host_draw(dtype, BT_SHAPE(3, 5, 2), of->low, of->high, (layout)lies, &seed), want = x;
@@ -409,7 +409,7 @@ static void run_along_axis(const row *of) {
     while (scatters[kind].name && strcmp(scatters[kind].name, of->name)) kind++;
     bool scatter = scatters[kind].name;
     unsigned seed = 19;
-    for (bt_dtype dtype = BT_U8; dtype < BT_DTYPE_COUNT; dtype++)
+    for (bt_dtype dtype = BT_U8; dtype < COMPUTED_DTYPES; dtype++)
         for (int lies = 0; lies <= LAYOUT_COUNT; lies++) {
             const char *name = lies < LAYOUT_COUNT ? layout_names[lies] : "long";
             if (!case_begin("%s/%s/%s", of->name, bt_dtype_name(dtype), name)) continue;

@@ -104,7 +104,7 @@ static const scatter_case cases[] = {
 enum { CASES = sizeof cases / sizeof *cases };
 
 static void rows(void **state) {
-    for (int d = 0; d < BT_DTYPE_COUNT; d++)
+    for (int d = 0; d < BTI_COMPUTED_DTYPES; d++)
         for (int c = 0; c < CASES; c++)
             for (int how = 0; how < 4; how++) {
                 if (!test_is_drawn(5)) continue;
@@ -123,7 +123,7 @@ static void rows(void **state) {
 }
 
 static void along_an_axis(void **state) {
-    for (int d = 0; d < BT_DTYPE_COUNT; d++)
+    for (int d = 0; d < BTI_COMPUTED_DTYPES; d++)
         for (int c = 0; c < CASES; c++)
             for (int how = 0; how < 2; how++) {
                 if (!test_is_drawn(5)) continue;
@@ -141,7 +141,7 @@ static void along_an_axis(void **state) {
 
 /* Indices of rows, repeated over the other axes. */
 static void repeated_over_rows(void **state) {
-    for (int d = 0; d < BT_DTYPE_COUNT; d++)
+    for (int d = 0; d < BTI_COMPUTED_DTYPES; d++)
         for (int c = 0; c < CASES; c++)
             for (int k = 0; k < 4; k++) {
                 if (!test_is_drawn(5)) continue;

@@ -60,6 +60,10 @@ static bool read_type(bt_dtype dtype, int32_t *type) {
 
 static bool read_types(bt_dtype in, bt_dtype out, product_key *s) {
     static const int computes[] = {CUBLAS_COMPUTE_32F, CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_COMPUTE_32F_FAST_16BF};
+    if (in == BT_I8 && out == BT_I32) { /* both operands: read_shape */
+        s->type = CUDA_R_8I, s->out = CUDA_R_32I, s->compute = CUBLAS_COMPUTE_32I;
+        return true;
+    }
     s->compute = in == BT_F64   ? CUBLAS_COMPUTE_64F
                  : in == BT_F32 ? computes[bti_flag_choice(BTI_FLAG_matmul_precision)]
                                 : CUBLAS_COMPUTE_32F;
@@ -75,6 +79,7 @@ static matrix as_cublas_reads(const bti_operand *o, const bti_gpu_matrix *of) {
 
 static bool read_shape(const bti_work *work, product_key *s, bti_gpu_product *product) {
     memset(s, 0, sizeof *s);
+    if (work->inputs[0].dtype != work->inputs[1].dtype) return false;
     if (!read_types(work->inputs[0].dtype, work->output.dtype, s) || !bti_gpu_product_of(work, product)) return false;
     s->m = product->columns;
     s->n = product->rows;
@@ -157,12 +162,16 @@ static bt_status ask_heuristic(const bti_cuda_device *device, cublasLtMatmulPref
     return BT_OK;
 }
 
+/* Of the two factors. */
+static int32_t scale_type(const product_key *s) {
+    return s->type == CUDA_R_64F ? CUDA_R_64F : s->type == CUDA_R_8I ? CUDA_R_32I : CUDA_R_32F;
+}
+
 static bt_status make_product(const bti_cuda_device *device, known_product *entry) {
     const product_key *s = &entry->shape;
     const int32_t a = s->a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = s->b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtMatmulPreference_t preference;
-    LT_TRY(device, cublasLtMatmulDescCreate, &entry->product, s->compute,
-           s->type == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F);
+    LT_TRY(device, cublasLtMatmulDescCreate, &entry->product, s->compute, scale_type(s));
     LT_TRY(device, cublasLtMatmulDescSetAttribute, entry->product, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
     LT_TRY(device, cublasLtMatmulDescSetAttribute, entry->product, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b);
     BTI_TRY(make_layout(device, s, &s->a, s->type, s->m, s->k, &entry->a));
@@ -202,18 +211,21 @@ typedef struct cublas_call {
 } cublas_call;
 
 static bt_status call_cublas(void *data, uint64_t left, uint64_t right, uint64_t out) {
-    static const float one = 1, zero = 0;
-    static const double one_double = 1, zero_double = 0;
+    static const float one = 1;
+    static const double one_double = 1, zero = 0; /* zero: the bits of all three */
+    static const int32_t one_whole = 1;
     const cublas_call *l = data;
     bti_cuda_device *device = l->device;
     const known_product *entry = l->entry;
-    bool is_double = entry->shape.type == CUDA_R_64F;
     if (bti_cuda_cannot_update(device)) return BT_OK;
-    LT_TRY(device, cublasLtMatmul, device->products->handle, entry->product,
-           is_double ? (const void *)&one_double : &one, (const void *)(uintptr_t)right, entry->a,
-           (const void *)(uintptr_t)left, entry->b, is_double ? (const void *)&zero_double : &zero,
-           (const void *)(uintptr_t)out, entry->c, (void *)(uintptr_t)out, entry->c, &entry->algorithm,
-           (void *)(uintptr_t)l->workspace, entry->workspace_bytes, bti_cuda_stream(device));
+    int32_t scale = scale_type(&entry->shape);
+    const void *factor = scale == CUDA_R_64F   ? (const void *)&one_double
+                         : scale == CUDA_R_32I ? (const void *)&one_whole
+                                               : &one;
+    LT_TRY(device, cublasLtMatmul, device->products->handle, entry->product, factor, (const void *)(uintptr_t)right,
+           entry->a, (const void *)(uintptr_t)left, entry->b, &zero, (const void *)(uintptr_t)out, entry->c,
+           (void *)(uintptr_t)out, entry->c, &entry->algorithm, (void *)(uintptr_t)l->workspace, entry->workspace_bytes,
+           bti_cuda_stream(device));
     return BT_OK;
 }
 

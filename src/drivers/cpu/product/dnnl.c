@@ -44,7 +44,13 @@ enum {
     ENTRY(const dnnl_version *, version, (void))                                                                  \
     ENTRY(int, sgemm,                                                                                             \
           (char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, \
-           const float *b, int64_t ldb, float beta, float *c, int64_t ldc))
+           const float *b, int64_t ldb, float beta, float *c, int64_t ldc))                                       \
+    ENTRY(int, gemm_s8s8s32, BYTES_ARGUMENTS)                                                                     \
+    ENTRY(int, gemm_u8s8s32, BYTES_ARGUMENTS)
+#define BYTES_ARGUMENTS                                                                                           \
+    (char trans_a, char trans_b, char offset_c, int64_t m, int64_t n, int64_t k, float alpha, const void *a,      \
+     int64_t lda, int8_t offset_a, const void *b, int64_t ldb, int8_t offset_b, float beta, void *c, int64_t ldc, \
+     const void *offsets)
 #define PRIMITIVE_ENTRIES(ENTRY)                                                                                 \
     ENTRY(int, engine_destroy, (void *engine))                                                                   \
     ENTRY(int, engine_create, (void **engine, int kind, size_t index))                                           \
@@ -171,6 +177,17 @@ int bti_dnnl_sgemm(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, 
     visit v;
     if (!enter(&v, SGEMM_ROOM + 4 * (size_t)(m * k + k * n))) return BTI_DNNL_NO_MEMORY;
     int status = dnnl.sgemm(trans_a, trans_b, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+    leave(&v);
+    return status;
+}
+
+int bti_dnnl_bytes_gemm(bool is_unsigned, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, const void *a,
+                        int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc) {
+    static const int32_t no_offset = 0;
+    visit v;
+    if (!enter(&v, SGEMM_ROOM + (size_t)(m * k + k * n))) return BTI_DNNL_NO_MEMORY;
+    int status = (is_unsigned ? dnnl.gemm_u8s8s32 : dnnl.gemm_s8s8s32)(trans_a, trans_b, 'F', m, n, k, 1, a, lda, 0, b,
+                                                                       ldb, 0, 0, c, ldc, &no_offset);
     leave(&v);
     return status;
 }

@@ -67,6 +67,10 @@ static inline int bti_dnnl_made(bti_dnnl_kind kind) {
 int bti_dnnl_sgemm(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
                    const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
+/* c = a x b of uint8 or int8 and int8, in int32, by the same numbers. */
+int bti_dnnl_bytes_gemm(bool is_unsigned, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, const void *a,
+                        int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc);
+
 #define BTI_DNNL_PRIMITIVES 128 /* kept at most */
 typedef struct bti_primitive_counts {
     uint64_t kept, found, made, evicted; /* kept now; calls that found one; made so far; evicted so far */

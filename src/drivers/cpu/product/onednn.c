@@ -47,3 +47,18 @@ bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_m
     if (p) bti_dnnl_release(p);
     return outcome(status, "bfloat16 ", m, n, k);
 }
+
+bool bti_onednn_has_bytes(void) {
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx512vnni") && bti_dnnl_open();
+#else
+    return false;
+#endif
+}
+
+bt_status bti_onednn_bytes_gemm(bool is_unsigned, int64_t m, int64_t n, int64_t k, const bti_blas_matrix *a,
+                                const bti_blas_matrix *b, const bti_blas_matrix *c) {
+    int status = bti_dnnl_bytes_gemm(is_unsigned, a->transposed ? 'T' : 'N', b->transposed ? 'T' : 'N', m, n, k, a->at,
+                                     a->leading, b->at, b->leading, c->at, c->leading);
+    return outcome(status, "8-bit ", m, n, k);
+}

@@ -21,16 +21,19 @@ enum { SMALL = 16384, PIECE = 1 << 20, LINE_PIECE = 1 << 18 };
 /* Vectors that a matrix is read for by lines, of float32 and float64 and of others, and the least length of its lines. */
 enum { FEW = 4, FEW_ALONE = 8, LINE_DEPTH = 64 };
 enum { WIDEN_DEPTH = 1024 }; /* of k: float16 and bfloat16 are widened to float32 in runs of it */
+enum {
+    MOST_OF_BYTES = 1 << 16
+}; /* of k: so many products of bytes do not leave int32 in any order, whatever a library adds to them */
 
 typedef struct product product;
 /* One tile: a of m x k, b of k x n. */
 typedef bt_status tile_function(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out);
 
 struct product {
-    bt_dtype dtype;
+    bt_dtype dtype, left, right; /* of out, a, b: they differ in products of bytes, whose dtype is int32 */
     bti_target target;
     tile_function *multiply;
-    int64_t m, n, k, size; /* of an element, in bytes */
+    int64_t m, n, k, size, in_size; /* of an element of out, and of a and b, in bytes */
     bti_matrix a, b, out;
     bool a_transposed, b_transposed; /* for libraries: which axis has unit stride */
     bti_walk batches;                /* of out, a, b */
@@ -71,6 +74,8 @@ static bt_status line_tile(const product *p, int64_t m, int64_t n, bti_matrix a,
     return bti_line_multiply(&task);
 }
 
+static bool is_of_bytes(const product *p) { return p->left != p->dtype; }
+
 /* A tile that was cut for a library. */
 static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
     bt_status status = BT_OK;
@@ -79,6 +84,29 @@ static bt_status own_tiles(const product *p, int64_t m, int64_t n, bti_matrix a,
             status = own_tile(p, bti_smaller_of(m - i, BTI_TILE_ROWS), bti_smaller_of(n - j, BTI_TILE_COLUMNS),
                               bti_matrix_part(&a, i, 0), bti_matrix_part(&b, 0, j), bti_matrix_part(&out, i, j));
     return status;
+}
+
+/* The lines of a matrix of bytes as int32, one after the other. */
+static bti_matrix widen_bytes(const product *p, bt_dtype dtype, const bti_matrix *from, int64_t rows, int64_t columns,
+                              char *to) {
+    for (int64_t i = 0; i < rows; i++)
+        bti_tile_read(p->target, dtype, to + i * columns * 4, 4, from->at + i * from->row, from->column, columns);
+    return (bti_matrix){to, columns * 4, 4};
+}
+
+static bt_status widened_bytes(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    char *scratch = bti_alloc_aligned(64, (size_t)((m + n) * p->k) * 4);
+    if (!scratch) return BT_RESOURCE_EXHAUSTED;
+    bt_status status = own_tiles(p, m, n, widen_bytes(p, p->left, &a, m, p->k, scratch),
+                                 widen_bytes(p, p->right, &b, p->k, n, scratch + m * p->k * 4), out);
+    bti_free(scratch);
+    return status;
+}
+
+static bt_status bytes_tile(const product *p, int64_t m, int64_t n, bti_matrix a, bti_matrix b, bti_matrix out) {
+    bti_blas_matrix left = blas_matrix(&a, p->a_transposed, 1), right = blas_matrix(&b, p->b_transposed, 1),
+                    to = blas_matrix(&out, 0, 4);
+    return bti_onednn_bytes_gemm(p->left == BT_U8, m, n, p->k, &left, &right, &to);
 }
 
 /* On AVX2 oneDNN (measured: 2.6.3) multiplies tiles of few rows or columns without packing its operands first. If it goes through one with a stride of a
@@ -183,6 +211,10 @@ static bool is_by_lines(const product *p) {
 }
 
 static tile_function *choose_function(const product *p) {
+    if (is_of_bytes(p) && p->k) {
+        bool library = !is_small(p) && p->k <= MOST_OF_BYTES && p->right == BT_I8;
+        return library && bti_onednn_has_bytes() ? bytes_tile : widened_bytes;
+    }
     if (is_by_lines(p)) return line_tile;
     if (is_small(p) || p->k == 0 || !bti_dtype_is_float(p->dtype)) return own_tile;
     if (p->dtype == BT_F64) return bti_openblas_available() && fits_int(p) ? f64_tile : own_tile;
@@ -254,10 +286,10 @@ static void run_tiles(void *context, int64_t begin, int64_t end) {
     static bti_library_calls calls[BT_DTYPE_COUNT];
     product *p = context;
     bti_guest guest;
-    if (p->multiply == own_tile || p->multiply == line_tile) {
+    if (p->multiply == own_tile || p->multiply == line_tile || p->multiply == widened_bytes) {
         run_range_of_tiles(p, p->multiply, begin, end);
     } else if (!bti_library_visit(&calls[p->dtype], &guest)) {
-        run_range_of_tiles(p, own_tiles, begin, end);
+        run_range_of_tiles(p, is_of_bytes(p) ? widened_bytes : own_tiles, begin, end);
     } else {
         run_range_of_tiles(p, p->multiply, begin, end);
         bti_library_part(&guest);
@@ -332,15 +364,15 @@ static bt_status prepare_product(product *p, operands *o) {
     bool a_good, b_good, out_good, transposed;
     read_operands(p, o);
     p->multiply = choose_function(p);
-    if (p->multiply == own_tile) return BT_OK;
+    if (p->multiply == own_tile || p->multiply == widened_bytes) return BT_OK;
     if (p->multiply == line_tile) {
         bti_line_task task = line_task(p, p->m, p->n, p->a, p->b, p->out);
         if (bti_line_is_readable(&task)) return BT_OK;
         BTI_TRY(make_dense(p->n <= p->m ? &o->a : &o->b, true, &o->scratch[0]));
         return prepare_product(p, o);
     }
-    a_good = is_blas_matrix(&p->a, p->m, p->k, p->size, &p->a_transposed);
-    b_good = is_blas_matrix(&p->b, p->k, p->n, p->size, &p->b_transposed);
+    a_good = is_blas_matrix(&p->a, p->m, p->k, p->in_size, &p->a_transposed);
+    b_good = is_blas_matrix(&p->b, p->k, p->n, p->in_size, &p->b_transposed);
     out_good = is_blas_matrix(&p->out, p->m, p->n, p->size, &transposed) && !transposed;
     if (a_good && b_good && out_good) return BT_OK;
     if (!a_good) BTI_TRY(make_dense(&o->a, true, &o->scratch[0]));
@@ -351,7 +383,12 @@ static bt_status prepare_product(product *p, operands *o) {
 
 bt_status bti_product(const bti_work *work) {
     operands o = {work->output, work->inputs[0], work->inputs[1], {NULL}};
-    product p = {.dtype = work->output.dtype, .target = bti_cpu_target(), .size = (int64_t)bt_dtype_size(o.out.dtype)};
+    product p = {.dtype = o.out.dtype,
+                 .left = o.a.dtype,
+                 .right = o.b.dtype,
+                 .target = bti_cpu_target(),
+                 .size = (int64_t)bt_dtype_size(o.out.dtype),
+                 .in_size = (int64_t)bt_dtype_size(o.a.dtype)};
     for (int axis = 0; axis < o.out.rank; axis++)
         if (o.out.shape[axis] == 0) return BT_OK;
     bt_status status = prepare_product(&p, &o);

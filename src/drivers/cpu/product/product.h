@@ -8,7 +8,7 @@
 
 /* BTI_OP_matmul of any dtype, strides and batches, on the cores. The way that is chosen and the tiles, and so the bits, depend on the
  * shape, the dtype, the CPU and the libraries that are installed, never on the number of cores. float16 and bfloat16 are summed in
- * float32 and rounded once; integers wrap around. RESOURCE_EXHAUSTED: no memory for scratch. */
+ * float32 and rounded once; integers wrap around. Of int8 and uint8 with an output of int32 the products and sums are int32. RESOURCE_EXHAUSTED: no memory for scratch. */
 bt_status bti_product(const bti_work *work);
 
 typedef struct bti_product_state {

@@ -46,10 +46,10 @@ static inline __attribute__((always_inline)) void convert_line(bt_dtype dtype, c
     switch (dtype) {
     case BT_F16: READ_LINE(uint16_t, float, widen_f16(x));
     case BT_BF16: READ_LINE(uint16_t, float, bti_f32_from_bf16(x));
-    case BT_U8:
-    case BT_I8: READ_LINE(uint8_t, uint32_t, x); /* the upper bits are dropped at the end */
+    case BT_I8: READ_LINE(int8_t, uint32_t, (uint32_t)x);
+    case BT_U8: READ_LINE(uint8_t, uint32_t, x);
     case BT_U16:
-    case BT_I16: READ_LINE(uint16_t, uint32_t, x);
+    case BT_I16: READ_LINE(uint16_t, uint32_t, x); /* the upper bits are dropped at the end */
     case BT_F64:
     case BT_I64:
     case BT_U64: READ_LINE(uint64_t, uint64_t, x);

@@ -134,7 +134,7 @@ static void of_each_dtype(void **state) {
     static const int64_t shapes[][4] = {{2, 3, 5, 4},   {1, 40, 1, 33},  {3, 1, 17, 64},  {17, 1, 1, 65},
                                         {2, 9, 1, 300}, {1, 1, 1, 1025}, {1, 0, 3, 2},    {1, 1, 1, 1},
                                         {9, 2, 2, 513}, {1, 3, 1, 5000}, {300, 1, 1, 16}, {33, 1, 1, 31}};
-    for (int d = 0; d < BT_DTYPE_COUNT; d++)
+    for (int d = 0; d < BTI_COMPUTED_DTYPES; d++)
         for (int s = 0; s < 12; s++)
             for (int axis = 0; axis < 4; axis++)
                 for (int kind = 0; kind < KINDS; kind++) {
