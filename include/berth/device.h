@@ -37,29 +37,6 @@ BT_API int bt_device_count(bt_kind kind);
 BT_API bt_device *bt_device_get(bt_kind kind, int index);
 #define bt_device_get(...) BTI_AT(bt_device *, bt_device_get(__VA_ARGS__))
 
-/* Where a call names a device, a `const char *` is a name, and a bt_device * the device itself. */
-static inline const char *bti_device_name_itself(const char *name) { return name; }
-BT_API const char *bt_device_long_name(const bt_device *device);
-static inline const char *bti_device_name_of(const bt_device *device) {
-    return device ? bt_device_long_name(device) : NULL;
-}
-#ifdef BERTH_BUILDING
-#define BTI_DEVICE(device) device
-#elif defined __cplusplus
-}
-static inline const char *bti_device_named(const char *name) { return name; }
-template <int = 0> static inline const char *bti_device_named(const bt_device *device) { /* NULL is the other one's */
-    return bti_device_name_of(device);
-}
-extern "C" {
-#define BTI_DEVICE(device) bti_device_named(device)
-#else
-#define BTI_DEVICE(device) \
-    _Generic((device), bt_device * : bti_device_name_of, const bt_device * : bti_device_name_of, \
-             char * : bti_device_name_itself, const char * : bti_device_name_itself,             \
-             void * : bti_device_name_itself)(device)
-#endif
-
 /* Finds a device by its name. INVALID_ARGUMENT: not a device name; NOT_FOUND: no such device or context. */
 BT_API BT_MUST_USE bt_status bt_device_find(const char *name, bt_device **device);
 #define bt_device_find(...) BTI_AT_MUST(bt_device_find(__VA_ARGS__))
@@ -81,6 +58,28 @@ BT_API const char *bt_device_description(const bt_device *device);
 BT_API bt_kind bt_device_kind(const bt_device *device);
 BT_API int bt_device_index(const bt_device *device);
 BT_API const char *bt_device_driver(const bt_device *device); /* "cpu", "sim", "cuda", ... */
+
+/* Where a call names a device, a `const char *` is a name, and a bt_device * the device itself. */
+static inline const char *bti_device_name_itself(const char *name) { return name; }
+static inline const char *bti_device_name_of(const bt_device *device) {
+    return device ? bt_device_long_name(device) : NULL;
+}
+#ifdef BERTH_BUILDING
+#define BTI_DEVICE(device) device
+#elif defined __cplusplus
+}
+static inline const char *bti_device_named(const char *name) { return name; }
+template <int = 0> static inline const char *bti_device_named(const bt_device *device) { /* NULL is the other one's */
+    return bti_device_name_of(device);
+}
+extern "C" {
+#define BTI_DEVICE(device) bti_device_named(device)
+#else
+#define BTI_DEVICE(device) \
+    _Generic((device), bt_device * : bti_device_name_of, const bt_device * : bti_device_name_of, \
+             char * : bti_device_name_itself, const char * : bti_device_name_itself,             \
+             void * : bti_device_name_itself)(device)
+#endif
 
 /* "[GPU:0, GPU:1]", or with long names. The caller owns the text: bt_free. NULL when host memory is exhausted. */
 BT_API char *bt_device_list_text(bt_device *const *devices, int count, bool long_names);
