@@ -43,7 +43,7 @@ def read():
     for path in sorted(FOLDER.glob("*.txt")):
         read_file(path, examples)
     for name, example in examples.items():
-        if not re.search(rf"\b{name}\(|\b{name}\b", "\n".join(example.statements)):
+        if not re.search(rf"\b{name}\b", "\n".join(example.statements)):
             raise Mistake(f"{example.place}: the example of {name} does not use it")
     return examples
 
