@@ -11,7 +11,7 @@ packages_run=(libllvm16 libdnnl2 libopenblas0-openmp libclblast1) # opened when 
 packages_build=("${packages_run[@]}" gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsleef-dev libuv1-dev libxxhash-dev opencl-c-headers)
 packages_test=("${packages_build[@]}" libcmocka-dev ocl-icd-libopencl1 pocl-opencl-icd) # PoCL: devices of OpenCL without hardware
 packages_valgrind=(valgrind libc6-dbg)
-packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" patch g++ clang libclang-rt-14-dev clang-format llvm-16 chromium python3-pip)
+packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" patch g++ clang libclang-rt-14-dev clang-format llvm-16 chromium groff-base python3-pip)
 
 help() {
     cat <<'TEXT'

@@ -257,6 +257,68 @@ static void test_ops(void **state) {
     assert_int_equal(bt_primitive_describe(0, NULL), BT_INVALID_ARGUMENT);
 }
 
+/* What was printed has these parts, one behind the other. */
+static void assert_in_order(const char *const *parts, int count) {
+    const char *at = output;
+    for (int i = 0; i < count; i++) {
+        at = strstr(at, parts[i]);
+        if (!at)
+            fail_msg("\"%s\" is missing, or is not behind \"%s\", in: %s", parts[i], i ? parts[i - 1] : "", output);
+    }
+}
+
+static void test_pages_of_operations(void **state) {
+    static const char *const of_conv2d[] = {
+        "bt_conv2d",   "Cross-correlation", "berth/windows.h",      "SYNOPSIS", "bt_array *bt_conv2d(",
+        "DESCRIPTION", "EXAMPLE",           "bt_print(bt_conv2d(x", "PRINTS",   "shape=(1, 1, 2, 2)",
+        "Conv2D",      "SEE ALSO"};
+    for (int i = 0; i < 2; i++) { /* with and without the prefix */
+        assert_int_equal(run("", i ? "ops conv2d" : "ops bt_conv2d"), 0);
+        assert_in_order(of_conv2d, sizeof of_conv2d / sizeof *of_conv2d);
+        assert_silent_on("PRIMITIVE"); /* there is none of this name */
+    }
+    for (int i = 0; i < bt_operation_count(); i++) {
+        char arguments[80];
+        const char *log_name, *name = bt_operation_name(i, &log_name);
+        const char *const parts[] = {name, "SYNOPSIS", name, "DESCRIPTION", "EXAMPLE", name, "PRINTS", log_name};
+        snprintf(arguments, sizeof arguments, "ops %s", name);
+        assert_int_equal(run("", arguments), 0);
+        assert_in_order(parts, sizeof parts / sizeof *parts);
+    }
+}
+
+static void test_pages_of_primitives(void **state) {
+    static const char *const of_add[] = {"bt_add", "may be numbers", "PRIMITIVE", "class elementwise", "gradient: add"};
+    assert_int_equal(run("", "ops add"), 0); /* the operation, with the primitive of its name */
+    assert_in_order(of_add, sizeof of_add / sizeof *of_add);
+    static const char *const of_options[] = {"bt_conv(x, w, .option = value...)", "OPTIONS", "dilation", "PRIMITIVE"};
+    assert_int_equal(run("", "ops conv"), 0);
+    assert_in_order(of_options, sizeof of_options / sizeof *of_options);
+    assert_int_equal(run("", "ops random_word"), 0); /* a primitive without an operation */
+    assert_says("4 inputs, no gradient");
+    assert_silent_on("SYNOPSIS");
+    assert_int_equal(run("", "ops --json bt_sum"), 0);
+    assert_says("\"see_also\": \"bt_max");
+    assert_says("\"class\": \"reduce\"");
+    assert_int_equal(run("", "ops random_word --json"), 0);
+    assert_says("\"operation\": null");
+    assert_int_equal(run("", "ops reshape > /dev/full"), 1);
+}
+
+static void test_unknown_operations(void **state) {
+    assert_int_equal(run("", "ops bt_convv2d"), 2);
+    assert_says("there is no operation or primitive \"bt_convv2d\"; did you mean bt_conv2d?");
+    assert_int_equal(run("", "ops pool2"), 2);
+    assert_says("did you mean bt_avg_pool2d, bt_max_pool2d?");
+    assert_int_equal(run("", "ops qqqqqqqq"), 2);
+    assert_silent_on("did you mean");
+    assert_int_equal(run("", "ops ''"), 2);
+    assert_int_equal(run("", "ops bt_"), 2);
+    assert_int_equal(run("", "ops add sub"), 2);
+    assert_says("unexpected argument \"sub\"");
+    assert_int_equal(run("", "ops --nonsense add"), 2);
+}
+
 static void test_explain_hands_on(void **state) {
     assert_int_equal(run("", "explain -- sh -c 'echo \"<$BERTH_FLAGS>\"; exit 7'"), 7);
     assert_says("<explain=on>");
@@ -444,6 +506,9 @@ int main(void) {
         cmocka_unit_test(test_doctor),
         cmocka_unit_test(test_doctor_tries_the_compiler),
         cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_pages_of_operations),
+        cmocka_unit_test(test_pages_of_primitives),
+        cmocka_unit_test(test_unknown_operations),
         cmocka_unit_test(test_explain_hands_on),
         cmocka_unit_test(test_fit),
         cmocka_unit_test_setup_teardown(test_trace, enter_folder, remove_folder),

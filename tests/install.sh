@@ -26,6 +26,9 @@ kinds=$(installed "$work/parts" | sed 's|.*/||; s|\.so\..*|.so.VERSION|' | sort 
 DESTDIR=$work/parts quietly cmake --install "$1" --prefix /opt/berth --component development
 diff <(installed "$work/parts/opt/berth") <(installed "$work/berth") || fail "the components are not the whole installation"
 rm -r "$work/parts"
+if [ -d "$1/reference" ]; then
+    [ -s "$work/berth/share/man/man3/bt_conv2d.3" ] && [ -s "$work/berth/share/doc/berth/html/index.html" ] || fail "the pages of the reference are not installed"
+fi
 
 # Absolute folders are written as they are.
 quietly cmake -G Ninja -S "$here/.." -B "$work/absolute" -DBERTH_TESTS=OFF -DCMAKE_INSTALL_PREFIX=/opt/berth -DCMAKE_INSTALL_LIBDIR=/opt/lib/berth \

@@ -196,10 +196,10 @@ BT_API bt_array *bt_name(bt_array *x, const char *name);
  * and x stays uncommitted. Works on symbolic inputs (bt_input) too. */
 BT_API bt_array *bt_to(bt_array *x, const char *device);
 #define bt_to(x, device) BTI_AT(bt_array *, bt_to(x, BTI_DEVICE(device)))
-/* bt_gpu moves x to the lowest GPU and returns x itself when there is no GPU; bt_cpu moves x to the CPU. Otherwise as
- * bt_to. */
+/* Moves x to the lowest GPU and returns x itself when there is no GPU. Otherwise as bt_to. */
 BT_API bt_array *bt_gpu(bt_array *x);
 #define bt_gpu(...) BTI_AT(bt_array *, bt_gpu(__VA_ARGS__))
+/* Moves x to the CPU. Otherwise as bt_to. */
 BT_API bt_array *bt_cpu(bt_array *x);
 #define bt_cpu(...) BTI_AT(bt_array *, bt_cpu(__VA_ARGS__))
 
@@ -219,7 +219,7 @@ BT_API char *bt_devices_text(const bt_array *x);
 BT_API bt_array *bt_from(const void *data, bt_dtype dtype, bt_shape shape);
 #define bt_from(...) BTI_AT(bt_array *, bt_from(__VA_ARGS__))
 
-/* The same without a copy where that can be: on a device whose memory is the host's (the CPU) the array lies in `data`
+/* bt_from without a copy where that can be: on a device whose memory is the host's (the CPU) the array lies in `data`
  * itself, if that is aligned to 64 bytes and holds no bool other than 0 and 1; elsewhere the elements are copied.
  *
  * `end(lender)` (end may be NULL) is called exactly once. If the elements were copied, or the array is poisoned: before
@@ -274,13 +274,15 @@ extern "C" {
                             BT_DTYPE_OF(type), BT_SHAPE shape))
 #endif
 
-/* All elements 0, 1, or `value` (converted to dtype): `bt_zeros(BT_F32, 2, 3)`. A scalar is `bt_zeros(BT_F32, )`; the
- * comma is needed with -Wpedantic. */
+/* All elements `value`, converted to dtype: `bt_full(0.5, BT_F32, 2, 3)`. A scalar is `bt_full(0.5, BT_F32, )`; the comma
+ * is needed with -Wpedantic. */
 BT_API bt_array *bt_full_shape(double value, bt_dtype dtype, bt_shape shape);
-BT_API bt_array *bti_full_as(const char *name, double value, bt_dtype dtype, bt_shape shape);
-#define bt_zeros(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_zeros", 0, dtype, BT_SHAPE(__VA_ARGS__)))
-#define bt_ones(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_ones", 1, dtype, BT_SHAPE(__VA_ARGS__)))
 #define bt_full(value, dtype, ...) BTI_AT(bt_array *, bt_full_shape(value, dtype, BT_SHAPE(__VA_ARGS__)))
+BT_API bt_array *bti_full_as(const char *name, double value, bt_dtype dtype, bt_shape shape);
+/* All elements 0: `bt_zeros(BT_F32, 2, 3)`; a scalar: `bt_zeros(BT_F32, )`. */
+#define bt_zeros(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_zeros", 0, dtype, BT_SHAPE(__VA_ARGS__)))
+/* All elements 1. */
+#define bt_ones(dtype, ...) BTI_AT(bt_array *, bti_full_as("bt_ones", 1, dtype, BT_SHAPE(__VA_ARGS__)))
 
 /* start, start + step, ... up to but not including stop: ceil((stop - start) / step) elements. INVALID_ARGUMENT for
  * step 0. */
@@ -292,9 +294,10 @@ BT_API bt_array *bt_linspace(double start, double stop, int64_t count, bt_dtype 
 /* [rows, columns], 1 on the main diagonal and 0 elsewhere. */
 BT_API bt_array *bt_eye(int64_t rows, int64_t columns, bt_dtype dtype);
 #define bt_eye(...) BTI_AT(bt_array *, bt_eye(__VA_ARGS__))
-/* With the shape and dtype of x. */
+/* Zeros with the shape and dtype of x. */
 BT_API bt_array *bt_zeros_like(bt_array *x);
 #define bt_zeros_like(...) BTI_AT(bt_array *, bt_zeros_like(__VA_ARGS__))
+/* Ones with the shape and dtype of x. */
 BT_API bt_array *bt_ones_like(bt_array *x);
 #define bt_ones_like(...) BTI_AT(bt_array *, bt_ones_like(__VA_ARGS__))
 

@@ -22,7 +22,7 @@ typedef struct bt_attention_options {
 } bt_attention_options;
 #define BT_ATTENTION(...) BTI_OPTIONS(bt_attention_options, __VA_ARGS__)
 
-/* softmax(q k^T * scale + mask) v: q [batch..., heads, L, depth], k [batch..., kv_heads, keys, depth], v [batch..., kv_heads, keys, depth_v] ->
+/* Scaled dot product attention, softmax(q k^T * scale + mask) v: q [batch..., heads, L, depth], k [batch..., kv_heads, keys, depth], v [batch..., kv_heads, keys, depth_v] ->
  * [batch..., heads, L, depth_v]; two axes are one head. The number of heads is a multiple of kv_heads: head h reads those of h / (heads / kv_heads). Memory is
  * linear in L and keys, of gradients too, unless the gradient of a mask is asked for. Floats; float16 and bfloat16 are computed in float32. A query that reads no key gives
  * 0. A value that is infinite or NaN may reach queries that `causal` or a mask keeps from reading its key, since 0 times it is NaN; what lies behind `lengths` is not read. In functions the depths

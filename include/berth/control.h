@@ -42,7 +42,7 @@ typedef void bt_scan_fn(bt_array **carry, bt_array *const *x, bt_array **y, void
 BT_API bt_status bt_scan(bt_scan_fn *body, void *data, int64_t length, bt_array **carry, int carry_count,
                          bt_array *const *xs, int x_count, bt_array **ys, int y_count);
 #define bt_scan(...) BTI_AT_STATUS(bt_scan(__VA_ARGS__))
-/* The same from the last row to the first; rows of ys stand where those of xs stood. */
+/* bt_scan from the last row to the first; rows of ys stand where those of xs stood. */
 BT_API bt_status bt_scan_reverse(bt_scan_fn *body, void *data, int64_t length, bt_array **carry, int carry_count,
                                  bt_array *const *xs, int x_count, bt_array **ys, int y_count);
 #define bt_scan_reverse(...) BTI_AT_STATUS(bt_scan_reverse(__VA_ARGS__))

@@ -161,7 +161,7 @@ BT_API bt_status bt_custom_status(const bt_custom *op);
 BT_API bt_array *bt_custom_call(bt_custom *op, bt_array *const *inputs, int count, const int64_t *attributes,
                                 int attribute_count);
 #define bt_custom_call(...) BTI_AT(bt_array *, bt_custom_call(__VA_ARGS__))
-/* The same with any number of results: sets results[], arrays of the innermost scope, as many as the operation has. On an error they are
+/* bt_custom_call with any number of results: sets results[], arrays of the innermost scope, as many as the operation has. On an error they are
  * poisoned and the status is the error; INVALID_ARGUMENT also if result_count is another number, or results is NULL. */
 BT_API bt_status bt_custom_call_all(bt_custom *op, bt_array *const *inputs, int count, const int64_t *attributes,
                                     int attribute_count, bt_array **results, int result_count);

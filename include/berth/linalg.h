@@ -14,34 +14,35 @@ extern "C" {
  * (a matrix that is not positive definite, elements that are not finite) is NaN. Gradients are JAX's, those of symmetric matrices symmetric; bt_jvp, and bt_hessian and bt_hvp by it, have
  * no rule for qr, eigh, svd and lstsq, whose gradients have gradients. */
 
-/* l of a = l l^T [..., N, N], a lower triangle with a positive diagonal, of the lower half of a. */
+/* Cholesky's factor: l of a = l l^T [..., N, N], a lower triangle with a positive diagonal, of the lower half of a. */
 BT_API bt_array *bt_cholesky(bt_array *a);
 #define bt_cholesky(...) BTI_AT(bt_array *, bt_cholesky(__VA_ARGS__))
-/* x of a x = b: a [..., N, N], b [..., N, M] or a vector [N], whose axis alone x has; the batches broadcast. A singular a gives inf and NaN. */
+/* The solution x of a x = b: a [..., N, N], b [..., N, M] or a vector [N], whose axis alone x has; the batches broadcast. A singular a gives inf and NaN. */
 BT_API bt_array *bt_solve(bt_array *a, bt_array *b);
 #define bt_solve(...) BTI_AT(bt_array *, bt_solve(__VA_ARGS__))
-/* The same of a triangle: the upper half of a if `upper`, else the lower one; of its transpose if `transposed`; with ones on its diagonal if `unit`. */
+/* bt_solve of a triangle: the upper half of a if `upper`, else the lower one; of its transpose if `transposed`; with ones on its diagonal if `unit`. */
 BT_API bt_array *bt_triangular_solve(bt_array *a, bt_array *b, bool upper, bool transposed, bool unit);
 #define bt_triangular_solve(...) BTI_AT(bt_array *, bt_triangular_solve(__VA_ARGS__))
+/* The inverse of a [..., N, N]; of a singular one inf and NaN. */
 BT_API bt_array *bt_inv(bt_array *a);
 #define bt_inv(...) BTI_AT(bt_array *, bt_inv(__VA_ARGS__))
-/* [..., N, N] -> [...]. The gradient at a singular matrix is NaN. */
+/* The determinant, [..., N, N] -> [...]. The gradient at a singular matrix is NaN. */
 BT_API bt_array *bt_det(bt_array *a);
 #define bt_det(...) BTI_AT(bt_array *, bt_det(__VA_ARGS__))
-/* parts: the sign of the determinant, which is 0 of a singular matrix, and the logarithm of its absolute value. An error poisons the parts. */
+/* The determinant's logarithm; parts: the sign of the determinant, which is 0 of a singular matrix, and the logarithm of its absolute value. An error poisons the parts. */
 BT_API bt_status bt_slogdet(bt_array *a, bt_array *parts[2]);
 #define bt_slogdet(...) BTI_AT_STATUS(bt_slogdet(__VA_ARGS__))
-/* parts: q [..., M, K] with orthonormal columns, r [..., K, N] an upper triangle; K = min(M, N). Gradients for M >= N. */
+/* a = q r; parts: q [..., M, K] with orthonormal columns, r [..., K, N] an upper triangle; K = min(M, N). Gradients for M >= N. */
 BT_API bt_status bt_qr(bt_array *a, bt_array *parts[2]);
 #define bt_qr(...) BTI_AT_STATUS(bt_qr(__VA_ARGS__))
-/* Of a symmetric matrix, whose lower half is read; parts: eigenvalues [..., N], ascending, and eigenvectors [..., N, N] in columns, whose signs are
+/* Eigenvalues and eigenvectors of a symmetric matrix, whose lower half is read; parts: eigenvalues [..., N], ascending, and eigenvectors [..., N, N] in columns, whose signs are
  * LAPACK's. */
 BT_API bt_status bt_eigh(bt_array *a, bt_array *parts[2]);
 #define bt_eigh(...) BTI_AT_STATUS(bt_eigh(__VA_ARGS__))
-/* a = u diag(s) vt; parts: u [..., M, K], s [..., K], descending, vt [..., K, N]; K = min(M, N). */
+/* The singular value decomposition a = u diag(s) vt; parts: u [..., M, K], s [..., K], descending, vt [..., K, N]; K = min(M, N). */
 BT_API bt_status bt_svd(bt_array *a, bt_array *parts[3]);
 #define bt_svd(...) BTI_AT_STATUS(bt_svd(__VA_ARGS__))
-/* x with the least |a x - b|, and of these the shortest: a [..., M, N] of full rank, b [..., M, L] or a vector [M]. By QR. */
+/* Least squares: x with the least |a x - b|, and of these the shortest: a [..., M, N] of full rank, b [..., M, L] or a vector [M]. By QR. */
 BT_API bt_array *bt_lstsq(bt_array *a, bt_array *b);
 #define bt_lstsq(...) BTI_AT(bt_array *, bt_lstsq(__VA_ARGS__))
 

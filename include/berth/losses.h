@@ -17,8 +17,8 @@ typedef enum bt_reduction {
 
 /* Options of losses; 0 or NULL means the default in brackets. What a loss does not know is refused. */
 typedef struct bt_loss_options {
-    size_t size BTI_INITIALLY(sizeof(bt_loss_options)); /* set by the macro */
-    bt_reduction reduction BTI_INITIALLY(BT_REDUCE_MEAN);
+    size_t size BTI_INITIALLY(sizeof(bt_loss_options));   /* set by the macro */
+    bt_reduction reduction BTI_INITIALLY(BT_REDUCE_MEAN); /* BT_REDUCE_MEAN, BT_REDUCE_SUM or BT_REDUCE_NONE [mean] */
     bt_array *weights
         BTI_INITIALLY(NULL); /* of classes [C] in bt_cross_entropy; of elements in the others, broadcast to x [1] */
     bt_array *positive_weights
@@ -31,17 +31,19 @@ typedef struct bt_loss_options {
 } bt_loss_options;
 #define BT_LOSS(...) BTI_OPTIONS(bt_loss_options, __VA_ARGS__)
 
-/* Losses have PyTorch's options, by name: `bt_mse(x, y)`, `bt_mse(x, y, .reduction = BT_REDUCE_SUM, .weights = w)`; of the functions themselves NULL means the
- * defaults. Floats (integers become floats); float16 and bfloat16 are computed in float32. x and y broadcast. A mean is over all elements, whatever they weigh.
- * (x - y)**2. */
+/* --- losses ----------------------------------------------------------------------------------------------------------
+ * Losses have PyTorch's options, by name: `bt_mse(x, y)`, `bt_mse(x, y, .reduction = BT_REDUCE_SUM, .weights = w)`; of the functions themselves NULL means the
+ * defaults. Floats (integers become floats); float16 and bfloat16 are computed in float32. x and y broadcast. A mean is over all elements, whatever they weigh. */
+
+/* The squared error (x - y)**2. */
 BT_API bt_array *bt_mse(bt_array *x, bt_array *y, const bt_loss_options *options);
-/* |x - y|. */
+/* The absolute error |x - y|. */
 BT_API bt_array *bt_mae(bt_array *x, bt_array *y, const bt_loss_options *options);
-/* 0.5 * d**2, or delta * (|d| - 0.5 * delta) where |d| > delta, with d = x - y. */
+/* Huber's loss: 0.5 * d**2, or delta * (|d| - 0.5 * delta) where |d| > delta, with d = x - y. */
 BT_API bt_array *bt_huber(bt_array *x, bt_array *y, double delta, const bt_loss_options *options);
-/* softplus(logits) - targets * logits. */
+/* The cross-entropy of a sigmoid: softplus(logits) - targets * logits. */
 BT_API bt_array *bt_binary_cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *options);
-/* -sum(targets * weights * log_softmax(logits)) over the last axis: logits [..., C]; targets [..., C] (one-hot or probabilities), or [...] of integer classes. The mean is over
+/* The cross-entropy of a softmax: -sum(targets * weights * log_softmax(logits)) over the last axis: logits [..., C]; targets [..., C] (one-hot or probabilities), or [...] of integer classes. The mean is over
  * rows, of classes over what the rows that count weigh, as PyTorch's; of none it is NaN. A row that is ignored has no loss, but its gradient is NaN where its logits are not finite. A class outside [0, C) that is not the ignored one, -1 included, makes its loss
  * NaN. */
 BT_API bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *options);

@@ -63,7 +63,7 @@ BT_API void bt_layer_release(bt_layer *layer); /* NULL is accepted */
 BT_API bt_status bt_layer_status(const bt_layer *layer);
 #define bt_layer_status(...) BTI_AT_STATUS(bt_layer_status(__VA_ARGS__))
 
-/* Softmax over the last axis, as an activation. */
+/* bt_softmax over the last axis, as an activation. */
 BT_API bt_array *bt_softmax_last(bt_array *x);
 
 /* layer(x). A poisoned layer gives a poisoned array. If x and the weights of a Dense layer are committed to different

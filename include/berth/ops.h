@@ -57,10 +57,10 @@ BT_API bt_array *bt_sign(bt_array *x);
 /* x * x. */
 BT_API bt_array *bt_square(bt_array *x);
 #define bt_square(...) BTI_AT(bt_array *, bt_square(__VA_ARGS__))
-/* Floats. */
+/* The greatest integer not above x. Floats. */
 BT_API bt_array *bt_floor(bt_array *x);
 #define bt_floor(...) BTI_AT(bt_array *, bt_floor(__VA_ARGS__))
-/* Floats. */
+/* The least integer not below x. Floats. */
 BT_API bt_array *bt_ceil(bt_array *x);
 #define bt_ceil(...) BTI_AT(bt_array *, bt_ceil(__VA_ARGS__))
 /* Rounds to the nearest integer, halves to even. Floats. */
@@ -94,7 +94,7 @@ BT_API bt_array *bt_rsqrt(bt_array *x);
 /* 1 / x. */
 BT_API bt_array *bt_reciprocal(bt_array *x);
 #define bt_reciprocal(...) BTI_AT(bt_array *, bt_reciprocal(__VA_ARGS__))
-/* bt_sin, bt_cos, bt_tan: x in radians. */
+/* bt_sin to bt_tan: x in radians. */
 BT_API bt_array *bt_sin(bt_array *x);
 #define bt_sin(...) BTI_AT(bt_array *, bt_sin(__VA_ARGS__))
 BT_API bt_array *bt_cos(bt_array *x);
@@ -120,19 +120,19 @@ BT_API bt_array *bt_erfc(bt_array *x);
 #define bt_erfc(...) BTI_AT(bt_array *, bt_erfc(__VA_ARGS__))
 BT_API bt_array *bt_erfinv(bt_array *x);
 #define bt_erfinv(...) BTI_AT(bt_array *, bt_erfinv(__VA_ARGS__))
-/* bool: x == 0. */
+/* bool: whether x == 0. */
 BT_API bt_array *bt_logical_not(bt_array *x);
 #define bt_logical_not(...) BTI_AT(bt_array *, bt_logical_not(__VA_ARGS__))
-/* Integers and bool. */
+/* The bits of x inverted. Integers and bool. */
 BT_API bt_array *bt_bit_not(bt_array *x);
 #define bt_bit_not(...) BTI_AT(bt_array *, bt_bit_not(__VA_ARGS__))
-/* bool. */
+/* bool: whether x is NaN. */
 BT_API bt_array *bt_isnan(bt_array *x);
 #define bt_isnan(...) BTI_AT(bt_array *, bt_isnan(__VA_ARGS__))
-/* bool. */
+/* bool: whether x is inf or -inf. */
 BT_API bt_array *bt_isinf(bt_array *x);
 #define bt_isinf(...) BTI_AT(bt_array *, bt_isinf(__VA_ARGS__))
-/* bool. */
+/* bool: whether x is neither infinite nor NaN. */
 BT_API bt_array *bt_isfinite(bt_array *x);
 #define bt_isfinite(...) BTI_AT(bt_array *, bt_isfinite(__VA_ARGS__))
 
@@ -172,7 +172,7 @@ BT_API bt_array *bt_sub(bt_array *x, bt_array *y);
 #define bt_sub(x, y) BTI_AT(bt_array *, bt_sub(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_mul(bt_array *x, bt_array *y);
 #define bt_mul(x, y) BTI_AT(bt_array *, bt_mul(BTI_OPERAND(x), BTI_OPERAND(y)))
-/* Floats. */
+/* x / y. Floats. */
 BT_API bt_array *bt_div(bt_array *x, bt_array *y);
 #define bt_div(x, y) BTI_AT(bt_array *, bt_div(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* Python's //: the floor of the exact quotient, rounded to the dtype. Floats divided by 0 give x / 0; an infinite x
@@ -188,23 +188,25 @@ BT_API bt_array *bt_pow(bt_array *x, bt_array *y);
 /* atan2(x, y): the angle in radians of the point with abscissa y and ordinate x. Floats. */
 BT_API bt_array *bt_atan2(bt_array *x, bt_array *y);
 #define bt_atan2(x, y) BTI_AT(bt_array *, bt_atan2(BTI_OPERAND(x), BTI_OPERAND(y)))
-/* NaN if either is NaN. Where x == y each gets half of the gradient. */
+/* The greater of x and y. bt_maximum and bt_minimum: NaN if either is NaN. Where x == y each gets half of the gradient. */
 BT_API bt_array *bt_maximum(bt_array *x, bt_array *y);
 #define bt_maximum(x, y) BTI_AT(bt_array *, bt_maximum(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_minimum(bt_array *x, bt_array *y);
 #define bt_minimum(x, y) BTI_AT(bt_array *, bt_minimum(BTI_OPERAND(x), BTI_OPERAND(y)))
-/* bt_bit_and to bt_shift_right: integers and bool. */
+/* The bits that x and y have. bt_bit_and to bt_shift_right: integers and bool. */
 BT_API bt_array *bt_bit_and(bt_array *x, bt_array *y);
 #define bt_bit_and(x, y) BTI_AT(bt_array *, bt_bit_and(BTI_OPERAND(x), BTI_OPERAND(y)))
+/* The bits that x or y has. */
 BT_API bt_array *bt_bit_or(bt_array *x, bt_array *y);
 #define bt_bit_or(x, y) BTI_AT(bt_array *, bt_bit_or(BTI_OPERAND(x), BTI_OPERAND(y)))
+/* The bits that one of x and y has, but not both. */
 BT_API bt_array *bt_bit_xor(bt_array *x, bt_array *y);
 #define bt_bit_xor(x, y) BTI_AT(bt_array *, bt_bit_xor(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* The bits of x shifted to the left by y places. x and y are promoted to one dtype first, as in bt_add, and y counts
  * bits of that dtype. A negative y, or one of the dtype's width or more, gives 0. For bool: x and not y. */
 BT_API bt_array *bt_shift_left(bt_array *x, bt_array *y);
 #define bt_shift_left(x, y) BTI_AT(bt_array *, bt_shift_left(BTI_OPERAND(x), BTI_OPERAND(y)))
-/* Shifts to the right. Signed dtypes keep the sign: shifting out all bits of a negative x gives -1. */
+/* The bits of x shifted to the right by y places, as by bt_shift_left. Signed dtypes keep the sign: shifting out all bits of a negative x gives -1. */
 BT_API bt_array *bt_shift_right(bt_array *x, bt_array *y);
 #define bt_shift_right(x, y) BTI_AT(bt_array *, bt_shift_right(BTI_OPERAND(x), BTI_OPERAND(y)))
 /* bt_eq to bt_logical_xor: bool. */
@@ -216,15 +218,19 @@ BT_API bt_array *bt_lt(bt_array *x, bt_array *y);
 #define bt_lt(x, y) BTI_AT(bt_array *, bt_lt(BTI_OPERAND(x), BTI_OPERAND(y)))
 BT_API bt_array *bt_le(bt_array *x, bt_array *y);
 #define bt_le(x, y) BTI_AT(bt_array *, bt_le(BTI_OPERAND(x), BTI_OPERAND(y)))
+/* x > y. */
 BT_API bt_array *bt_gt(bt_array *x, bt_array *y);
 #define bt_gt(x, y) BTI_AT(bt_array *, bt_gt(BTI_OPERAND(x), BTI_OPERAND(y)))
+/* x >= y. */
 BT_API bt_array *bt_ge(bt_array *x, bt_array *y);
 #define bt_ge(x, y) BTI_AT(bt_array *, bt_ge(BTI_OPERAND(x), BTI_OPERAND(y)))
-/* bt_logical_and, bt_logical_or, bt_logical_xor: of x != 0 and y != 0. */
+/* Whether x != 0 and y != 0. */
 BT_API bt_array *bt_logical_and(bt_array *x, bt_array *y);
 #define bt_logical_and(x, y) BTI_AT(bt_array *, bt_logical_and(BTI_OPERAND(x), BTI_OPERAND(y)))
+/* Whether x != 0 or y != 0. */
 BT_API bt_array *bt_logical_or(bt_array *x, bt_array *y);
 #define bt_logical_or(x, y) BTI_AT(bt_array *, bt_logical_or(BTI_OPERAND(x), BTI_OPERAND(y)))
+/* Whether one of x != 0 and y != 0 holds, but not both. */
 BT_API bt_array *bt_logical_xor(bt_array *x, bt_array *y);
 #define bt_logical_xor(x, y) BTI_AT(bt_array *, bt_logical_xor(BTI_OPERAND(x), BTI_OPERAND(y)))
 
@@ -259,34 +265,36 @@ BT_API bt_array *bt_stop_gradient(bt_array *x);
  * What they go over is said by name, or by place: `bt_sum(x)` of all elements, `bt_sum(x, .axes = BT_AXES(1), .keep = true)`,
  * `bt_sum(x, BT_AXES(1), true)`. With `keep` the axes stay, with size 1. The functions themselves take both, as declared. */
 
-/* Integers and bool are summed in 64 bits and give a 64-bit integer, as in NumPy. */
+/* The sum. Integers and bool are summed in 64 bits and give a 64-bit integer, as in NumPy. */
 BT_API bt_array *bt_sum(bt_array *x, bt_axes axes, bool keep);
 /* The product; dtypes as in bt_sum. */
 BT_API bt_array *bt_prod(bt_array *x, bt_axes axes, bool keep);
-/* Floats. */
+/* The mean. Floats. */
 BT_API bt_array *bt_mean(bt_array *x, bt_axes axes, bool keep);
-/* NaN if any element is NaN. Equal extrema share the gradient. INVALID_ARGUMENT if there are no elements. */
+/* The greatest element. bt_max and bt_min: NaN if any element is NaN. Equal extrema share the gradient. INVALID_ARGUMENT if there are no elements. */
 BT_API bt_array *bt_max(bt_array *x, bt_axes axes, bool keep);
 BT_API bt_array *bt_min(bt_array *x, bt_axes axes, bool keep);
-/* bool. */
+/* bool: whether all elements are true, or not 0. */
 BT_API bt_array *bt_all(bt_array *x, bt_axes axes, bool keep);
-/* bool. */
+/* bool: whether an element is true, or not 0. */
 BT_API bt_array *bt_any(bt_array *x, bt_axes axes, bool keep);
 /* log(sum(exp(x))), without overflow. Floats. */
 BT_API bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keep);
-/* The sum (product) in a dtype: x is cast to it first. */
+/* The sum in a dtype: x is cast to it first. */
 BT_API bt_array *bt_sum_as(bt_array *x, bt_axes axes, bool keep, bt_dtype dtype);
 #define bt_sum_as(...) BTI_AT(bt_array *, bt_sum_as(__VA_ARGS__))
+/* The product in a dtype: x is cast to it first. */
 BT_API bt_array *bt_prod_as(bt_array *x, bt_axes axes, bool keep, bt_dtype dtype);
 #define bt_prod_as(...) BTI_AT(bt_array *, bt_prod_as(__VA_ARGS__))
-/* sum((x - mean)**2) / (n - ddof). Floats. */
+/* The variance: sum((x - mean)**2) / (n - ddof). Floats. */
 BT_API bt_array *bt_var(bt_array *x, bt_axes axes, bool keep, int ddof);
 /* The square root of bt_var. */
 BT_API bt_array *bt_std(bt_array *x, bt_axes axes, bool keep, int ddof);
-/* sqrt(sum(x**2)). Floats. */
+/* Euclid's norm: sqrt(sum(x**2)). Floats. */
 BT_API bt_array *bt_norm(bt_array *x, bt_axes axes, bool keep);
-/* The value below which a part q (0 to 1) of the elements lies, between two of them in proportion; with a NaN it is NaN. median: q 0.5. Floats. */
+/* The value below which a part q (0 to 1) of the elements lies, between two of them in proportion; with a NaN it is NaN. Floats. */
 BT_API bt_array *bt_quantile(bt_array *x, double q, bt_axes axes, bool keep);
+/* bt_quantile with q 0.5. */
 BT_API bt_array *bt_median(bt_array *x, bt_axes axes, bool keep);
 
 /* What reductions go over. */
@@ -330,26 +338,28 @@ static inline bt_array *bti_quantile_over(bt_array *x, double q, bt_over over) {
 #define bt_quantile(...) BTI_AT(bt_array *, BTI_QUANTILE(__VA_ARGS__, ))
 #endif
 
-/* int32: the index of the first maximum (minimum), or of the first NaN. The axis is removed. */
+/* int32: the index of the first maximum, or of the first NaN. The axis is removed. */
 BT_API bt_array *bt_argmax(bt_array *x, int axis);
 #define bt_argmax(...) BTI_AT(bt_array *, bt_argmax(__VA_ARGS__))
+/* int32: the index of the first minimum, or of the first NaN. The axis is removed. */
 BT_API bt_array *bt_argmin(bt_array *x, int axis);
 #define bt_argmin(...) BTI_AT(bt_array *, bt_argmin(__VA_ARGS__))
 /* The cumulative sum along an axis, from its end if `reverse`; x keeps its shape and dtype. */
 BT_API bt_array *bt_cumsum(bt_array *x, int axis, bool reverse);
 #define bt_cumsum(...) BTI_AT(bt_array *, bt_cumsum(__VA_ARGS__))
-/* The same with products (x is no bool), and with the greatest or the smallest so far (NaN stays). The gradient of a product is right where x
- * has zeros; that of an extreme goes to the last of equals, as PyTorch's does. */
+/* The cumulative product; x is no bool. Its gradient is right where x has zeros. Otherwise as bt_cumsum. */
 BT_API bt_array *bt_cumprod(bt_array *x, int axis, bool reverse);
 #define bt_cumprod(...) BTI_AT(bt_array *, bt_cumprod(__VA_ARGS__))
+/* The greatest so far; NaN stays. The gradient goes to the last of equals, as PyTorch's does. Otherwise as bt_cumsum. */
 BT_API bt_array *bt_cummax(bt_array *x, int axis, bool reverse);
 #define bt_cummax(...) BTI_AT(bt_array *, bt_cummax(__VA_ARGS__))
+/* The smallest so far. Otherwise as bt_cummax. */
 BT_API bt_array *bt_cummin(bt_array *x, int axis, bool reverse);
 #define bt_cummin(...) BTI_AT(bt_array *, bt_cummin(__VA_ARGS__))
 
 /* --- shape ----------------------------------------------------------------------------------------------------------- */
 
-/* Keeps the row-major order of the elements; one size may be -1 and is computed: `bt_reshape(x, 2, -1)`. */
+/* x in another shape: keeps the row-major order of the elements; one size may be -1 and is computed: `bt_reshape(x, 2, -1)`. */
 BT_API bt_array *bt_reshape_to(bt_array *x, bt_shape shape);
 #define bt_reshape(x, ...) BTI_AT(bt_array *, bt_reshape_to(x, BT_SHAPE(__VA_ARGS__)))
 /* Joins all axes from `axis` on into one: [B, C, H, W] with axis 1 -> [B, C*H*W]. */
@@ -376,10 +386,10 @@ BT_API bt_array *bt_broadcast_shape(bt_array *x, bt_shape shape);
  * start with step > 0; anything else is UNIMPLEMENTED. */
 BT_API bt_array *bt_slice(bt_array *x, const int64_t *start, const int64_t *stop, const int64_t *step);
 #define bt_slice(...) BTI_AT(bt_array *, bt_slice(__VA_ARGS__))
-/* The same on one axis. stop INT64_MAX: to the end. */
+/* bt_slice on one axis. stop INT64_MAX: to the end. */
 BT_API bt_array *bt_slice_axis(bt_array *x, int axis, int64_t start, int64_t stop, int64_t step);
 #define bt_slice_axis(...) BTI_AT(bt_array *, bt_slice_axis(__VA_ARGS__))
-/* Reverses the axes. */
+/* The elements in reverse order along the axes. */
 BT_API bt_array *bt_flip(bt_array *x, bt_axes axes);
 #define bt_flip(...) BTI_AT(bt_array *, bt_flip(__VA_ARGS__))
 /* Adds low[i] elements of `value` before and high[i] after axis i; both arrays have one entry >= 0 per axis. */
@@ -392,7 +402,7 @@ BT_API bt_array *bt_concat(bt_array *const *arrays, int count, int axis);
  * named, "None" for a new one. INVALID_ARGUMENT: it cannot be read, or an index is out of range. Axes of unknown size can be taken whole. */
 BT_API bt_array *bt_at(bt_array *x, const char *places);
 #define bt_at(...) BTI_AT(bt_array *, bt_at(__VA_ARGS__))
-/* x with that part replaced by values, which are broadcast to its shape and cast to x's dtype. UNIMPLEMENTED: a step other than 1. */
+/* x with the part that bt_at gives replaced by values, which are broadcast to its shape and cast to x's dtype. UNIMPLEMENTED: a step other than 1. */
 BT_API bt_array *bt_set_at(bt_array *x, const char *places, bt_array *values);
 #define bt_set_at(x, places, values) BTI_AT(bt_array *, bt_set_at(x, places, BTI_OPERAND(values)))
 /* One place of an axis, which goes; negative ones count from the end. OUT_OF_RANGE: there is no such place. */
@@ -434,11 +444,11 @@ BT_API bt_array *bt_one_hot(bt_array *x, int64_t depth, bt_dtype dtype);
 BT_API bt_array *bt_take(bt_array *x, bt_array *indices, int axis);
 #define bt_take(x, indices, axis) BTI_AT(bt_array *, bt_take(x, BTI_OPERAND(indices), axis))
 /* The slices of x where a mask is true, in their order: `mask` (bool) has the shape of axes axis, axis + 1... of x, in place of which the
- * result has one axis. NumPy's x[mask] is bt_boolean_mask(x, mask, 0), its compress that of a mask [N]. bt_nonzero: the places of the
- * elements that are not 0 (of bool, that are true): int64 [count, rank of x]. As the size depends on values, both wait for them, and are
- * refused in functions, loops and branches (FAILED_PRECONDITION): there bt_where(mask, x, y) keeps the size. */
+ * result has one axis. NumPy's x[mask] is bt_boolean_mask(x, mask, 0), its compress that of a mask [N]. As the size depends on values, the
+ * call waits for them, and is refused in functions, loops and branches (FAILED_PRECONDITION): there bt_where(mask, x, y) keeps the size. */
 BT_API bt_array *bt_boolean_mask(bt_array *x, bt_array *mask, int axis);
 #define bt_boolean_mask(...) BTI_AT(bt_array *, bt_boolean_mask(__VA_ARGS__))
+/* The places of the elements that are not 0 (of bool, that are true): int64 [count, rank of x]. Waits, and is refused, as bt_boolean_mask. */
 BT_API bt_array *bt_nonzero(bt_array *x);
 #define bt_nonzero(...) BTI_AT(bt_array *, bt_nonzero(__VA_ARGS__))
 /* x with `updates` added at `indices` [I] along `axis`; updates have the shape of x with I in place of the axis.
@@ -446,43 +456,48 @@ BT_API bt_array *bt_nonzero(bt_array *x);
  * the order of the indices, each sum rounded to the dtype of x. */
 BT_API bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add(...) BTI_AT(bt_array *, bt_scatter_add(__VA_ARGS__))
-/* The same with other ways to bring updates to their places; x and updates may be bool. bt_scatter_set: an update takes the place of
- * what is there; of equal indices the last one wins, always. bt_scatter_max, bt_scatter_min: the greatest or the smallest of what is there and
- * all updates of the place stays; NaN wins. Gradients are JAX's: of what is replaced 0, of an update that stays that of its place; where
- * several are the extreme, they share it equally. */
+/* x with `updates` in the place of what is there; of equal indices the last one wins, always. x and updates may be bool. Gradients are JAX's:
+ * of what is replaced 0, of an update that stays that of its place. Otherwise as bt_scatter_add. */
 BT_API bt_array *bt_scatter_set(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_set(...) BTI_AT(bt_array *, bt_scatter_set(__VA_ARGS__))
+/* x with the greatest of what is there and all updates of the place; NaN wins. Where several are the greatest, they share the gradient
+ * equally. Otherwise as bt_scatter_set. */
 BT_API bt_array *bt_scatter_max(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_max(...) BTI_AT(bt_array *, bt_scatter_max(__VA_ARGS__))
+/* x with the smallest of them. Otherwise as bt_scatter_max. */
 BT_API bt_array *bt_scatter_min(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_min(...) BTI_AT(bt_array *, bt_scatter_min(__VA_ARGS__))
 /* A part of x that begins where an array says, which may be computed in a function: `start` has an integer for each axis, `size` the
  * part's sizes, at most x's. A start that is negative counts from the end; then it is moved so that the part is within x, as JAX's
- * dynamic_slice does. Along one axis, start is one integer. An axis of unknown size can be taken whole only (UNIMPLEMENTED). */
+ * dynamic_slice does. An axis of unknown size can be taken whole only (UNIMPLEMENTED). */
 BT_API bt_array *bt_dynamic_slice(bt_array *x, bt_array *start, bt_shape size);
 #define bt_dynamic_slice(...) BTI_AT(bt_array *, bt_dynamic_slice(__VA_ARGS__))
+/* bt_dynamic_slice along one axis: start is one integer, the other axes are taken whole. */
 BT_API bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t size, int axis);
 #define bt_dynamic_slice_axis(x, start, size, axis) \
     BTI_AT(bt_array *, bt_dynamic_slice_axis(x, BTI_OPERAND(start), size, axis))
-/* x with that part replaced by `update`, which is as large as the part and takes x's dtype (floats do not become integers). Along one
- * axis, the update's other axes may have size 1 and are repeated. */
+/* x with the part that bt_dynamic_slice gives replaced by `update`, which is as large as the part and takes x's
+ * dtype (floats do not become integers). */
 BT_API bt_array *bt_update_slice(bt_array *x, bt_array *update, bt_array *start);
 #define bt_update_slice(...) BTI_AT(bt_array *, bt_update_slice(__VA_ARGS__))
+/* bt_update_slice along one axis: start is one integer; the update's other axes may have size 1 and are repeated. */
 BT_API bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *start, int axis);
 #define bt_update_slice_axis(x, update, start, axis) \
     BTI_AT(bt_array *, bt_update_slice_axis(x, update, BTI_OPERAND(start), axis))
 /* NumPy's take_along_axis: x[.., indices[.., i, ..], ..]. `indices` (integers, negative from the end) has the rank of x
- * and its sizes except on the axis. bt_scatter_add_along_axis: x with `updates` (the shape of indices) added at these
- * positions, but those out of range. */
+ * and its sizes except on the axis. */
 BT_API bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis);
 #define bt_take_along_axis(...) BTI_AT(bt_array *, bt_take_along_axis(__VA_ARGS__))
+/* x with `updates` (the shape of indices) added at the positions of bt_take_along_axis, but those out of range. */
 BT_API bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_add_along_axis(...) BTI_AT(bt_array *, bt_scatter_add_along_axis(__VA_ARGS__))
-/* The same, as bt_scatter_set, bt_scatter_max and bt_scatter_min do it. The first is NumPy's put_along_axis. */
+/* NumPy's put_along_axis: bt_scatter_add_along_axis, but updates take the place of what is there as by bt_scatter_set. */
 BT_API bt_array *bt_scatter_set_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_set_along_axis(...) BTI_AT(bt_array *, bt_scatter_set_along_axis(__VA_ARGS__))
+/* bt_scatter_add_along_axis, but the greatest stays as by bt_scatter_max. */
 BT_API bt_array *bt_scatter_max_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_max_along_axis(...) BTI_AT(bt_array *, bt_scatter_max_along_axis(__VA_ARGS__))
+/* bt_scatter_add_along_axis, but the smallest stays as by bt_scatter_min. */
 BT_API bt_array *bt_scatter_min_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_min_along_axis(...) BTI_AT(bt_array *, bt_scatter_min_along_axis(__VA_ARGS__))
 /* Ascending order along an axis; stable, NaN last; -0 and 0 are equal, and both stay as they are. An array's values and indices, read together, are found by one sort. */
@@ -494,7 +509,7 @@ BT_API bt_array *bt_argsort(bt_array *x, int axis);
 /* The k largest elements of the last axis, largest first; of equals the first, NaN before all. Found by selection. */
 BT_API bt_array *bt_top_k(bt_array *x, int64_t k);
 #define bt_top_k(...) BTI_AT(bt_array *, bt_top_k(__VA_ARGS__))
-/* int32: their indices along the last axis; read with the elements, they are found with them. */
+/* int32: the indices of bt_top_k's elements along the last axis; read with them, they are found with them. */
 BT_API bt_array *bt_top_k_indices(bt_array *x, int64_t k);
 #define bt_top_k_indices(...) BTI_AT(bt_array *, bt_top_k_indices(__VA_ARGS__))
 /* Where each of `values` would go into a sorted line [n], as int32 in the shape of values: how many of the line's elements are before it, those that are
@@ -518,6 +533,7 @@ BT_API bt_array *bt_unique(bt_array *x, int64_t size);
 /* exp(x - max) / sum(exp(x - max)) along axis. */
 BT_API bt_array *bt_softmax(bt_array *x, int axis);
 #define bt_softmax(...) BTI_AT(bt_array *, bt_softmax(__VA_ARGS__))
+/* The logarithm of bt_softmax, accurate where that is near 0. */
 BT_API bt_array *bt_log_softmax(bt_array *x, int axis);
 #define bt_log_softmax(...) BTI_AT(bt_array *, bt_log_softmax(__VA_ARGS__))
 /* (x - mean) / sqrt(var + eps) * scale + bias over the last axis; scale and bias [C] may be NULL. */

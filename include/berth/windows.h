@@ -32,7 +32,7 @@ typedef struct bt_conv_options {
  * it is depthwise. An axis of y has (L + pads - dilation * (K - 1) - 1) / stride + 1 places, rounded down. Of the function itself NULL means the defaults. Floats and integers; float16
  * and bfloat16 are summed in float32. The batch (axis 0) alone may have an unknown size. */
 BT_API bt_array *bt_conv(bt_array *x, bt_array *w, const bt_conv_options *options);
-/* The transposed one: y [N, O, ...], w [O, C/groups, ...] -> x [N, C, ...], to which each element of y is added, times w, where bt_conv with the same options
+/* The transposed convolution: y [N, O, ...], w [O, C/groups, ...] -> x [N, C, ...], to which each element of y is added, times w, where bt_conv with the same options
  * reads (PyTorch's ConvTranspose). An axis of x has (L - 1) * stride - pads + dilation * (K - 1) + 1 + output_pad places. */
 BT_API bt_array *bt_conv_transposed(bt_array *y, bt_array *w, const bt_conv_options *options);
 /* Options of pooling, by axis behind the first two; 0 means the default in brackets. By name: `bt_max_pool(x, .window = {3, 3}, .stride = {2, 2})`. */
@@ -47,9 +47,10 @@ typedef struct bt_pool_options {
 } bt_pool_options;
 #define BT_POOL(...) BTI_OPTIONS(bt_pool_options, __VA_ARGS__)
 
-/* Along one, two or three axes: [N, C, L], [N, C, H, W], [N, C, D, H, W]; an axis becomes (L + pads - dilation * (window - 1) - 1) / stride + 1 places, rounded
- * down. The axes behind the first two have known sizes. Pads are never the greatest. Averages are floats; float16 and bfloat16 are summed in float32. */
+/* The greatest element of each window along one, two or three axes: [N, C, L], [N, C, H, W], [N, C, D, H, W]; an axis becomes (L + pads - dilation * (window - 1) - 1) / stride + 1 places, rounded
+ * down. The axes behind the first two have known sizes. Pads are never the greatest. */
 BT_API bt_array *bt_max_pool(bt_array *x, const bt_pool_options *options);
+/* The mean of each window, of floats; float16 and bfloat16 are summed in float32. Otherwise as bt_max_pool. */
 BT_API bt_array *bt_avg_pool(bt_array *x, const bt_pool_options *options);
 #ifndef BERTH_BUILDING
 #define BTI_CONV(function, x, w, ...) function(x, w, BT_CONV(__VA_ARGS__))
@@ -59,15 +60,18 @@ BT_API bt_array *bt_avg_pool(bt_array *x, const bt_pool_options *options);
 #define bt_max_pool(...) BTI_AT(bt_array *, BTI_POOL(bt_max_pool, __VA_ARGS__, ))
 #define bt_avg_pool(...) BTI_AT(bt_array *, BTI_POOL(bt_avg_pool, __VA_ARGS__, ))
 #endif
-/* [N, C, ...] -> [N, C, sizes...]: place i of an axis is the greatest, or the mean, of its elements from floor(i * L / size) up to ceil((i + 1) * L / size);
- * `bt_adaptive_avg_pool(x, BT_SHAPE(1, 1))` is the mean of each channel. */
+/* The greatest elements of windows by the sizes of the result, [N, C, ...] -> [N, C, sizes...]: place i of an axis is the greatest of its elements from floor(i * L / size) up to
+ * ceil((i + 1) * L / size). */
 BT_API bt_array *bt_adaptive_max_pool(bt_array *x, bt_shape sizes);
 #define bt_adaptive_max_pool(...) BTI_AT(bt_array *, bt_adaptive_max_pool(__VA_ARGS__))
+/* The mean in the place of the greatest element: `bt_adaptive_avg_pool(x, BT_SHAPE(1, 1))` is the mean of each channel. Otherwise as
+ * bt_adaptive_max_pool. */
 BT_API bt_array *bt_adaptive_avg_pool(bt_array *x, bt_shape sizes);
 #define bt_adaptive_avg_pool(...) BTI_AT(bt_array *, bt_adaptive_avg_pool(__VA_ARGS__))
-/* [N, C, H, W] -> [N, C, OH, OW], without padding. stride NULL: the window. */
+/* bt_max_pool of images, [N, C, H, W] -> [N, C, OH, OW], without padding. stride NULL: the window. */
 BT_API bt_array *bt_max_pool2d(bt_array *x, const int64_t window[2], const int64_t stride[2]);
 #define bt_max_pool2d(...) BTI_AT(bt_array *, bt_max_pool2d(__VA_ARGS__))
+/* The mean of each window. Otherwise as bt_max_pool2d. */
 BT_API bt_array *bt_avg_pool2d(bt_array *x, const int64_t window[2], const int64_t stride[2]);
 #define bt_avg_pool2d(...) BTI_AT(bt_array *, bt_avg_pool2d(__VA_ARGS__))
 

@@ -36,11 +36,19 @@ bool cli_number(char **argv, const char *option, const char *text, int low, int 
 bool cli_byte_count(char **argv, const char *option, const char *text, uint64_t *bytes);
 /* The name most similar to `name`; NULL when none is similar. */
 const char *cli_nearest(const char *name, const char *const *names, int count);
-/* Parses the arguments of a command whose only option is --json. CLI_OK or CLI_USAGE. */
+/* Parses the option of a command that has no other than --json; optind is then the first argument. CLI_OK or CLI_USAGE. */
+int cli_json_option(int argc, char **argv, bool *json);
+/* The same of a command without arguments. */
 int cli_only_json(int argc, char **argv, bool *json);
 
 /* Parses an optional process id as the last argument; 0 without one. Prints the error otherwise. */
 bool cli_process(int argc, char **argv, int *pid);
+
+/* --- the reference (reference.c) ------------------------------------------------------------------------------------ */
+
+/* Prints the page of an operation (bt_conv2d, conv2d), or what is known of a primitive (random_word). The exit code. */
+int cli_reference(char **argv, const char *name, bool json);
+json_t *cli_json_of_primitive(const bt_primitive_info *info);
 
 /* --- programs (program.c) ------------------------------------------------------------------------------------------- */
 

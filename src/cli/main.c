@@ -49,7 +49,10 @@ static const struct command {
      JSON_HELP "Fails when a setting has an error or the CPU cannot be used.\n"},
     {"config", cli_config, "lists the settings: values, where they were set, what they do", "[--json]",
      JSON_HELP "Settings are given as BERTH_FLAGS=\"name=value,name=value\". Fails when one has an error.\n"},
-    {"ops", cli_ops, "lists the operations", "[--json]", JSON_HELP},
+    {"ops", cli_ops, "lists the operations, or describes one of them", "[--json] [NAME]",
+     JSON_HELP
+     "NAME is that of an operation, bt_conv2d or conv2d: its prototype, what it does, an example and what that\n"
+     "prints. Or that of a primitive.\n"},
     {"explain", cli_explain, "runs a program and shows what it computes on which device",
      "[--json|--dot|--passes] -- PROGRAM [ARGUMENT...]",
      "Each plan is written to standard error before it runs: as text, as JSON (one object per line), as a\n"

@@ -1,4 +1,4 @@
-/* `berth ops`: the primitives and the public operations. */
+/* `berth ops`: the primitives and the public operations; the page of one of them. */
 #include "cli/cli.h"
 
 static const char *inputs_text(int inputs, char text[16]) {
@@ -14,9 +14,7 @@ static int add_primitives(char **argv, cli_table *table, json_t *list) {
         if (bt_primitive_describe(i, &info) != BT_OK) return cli_error(argv, "a primitive cannot be described");
         cli_table_row(table, info.name, info.family, inputs_text(info.inputs, inputs), info.dtypes, info.gradient,
                       info.doc);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "name", info.name, "class", info.family,
-                                              "inputs", info.inputs, "dtypes", info.dtypes, "gradient", info.gradient,
-                                              "doc", info.doc));
+        json_array_append_new(list, cli_json_of_primitive(&info));
     }
     return CLI_OK;
 }
@@ -33,8 +31,11 @@ static void add_operations(cli_table *table, json_t *list) {
 
 int cli_ops(int argc, char **argv) {
     bool json;
-    int code = cli_only_json(argc, argv, &json);
+    int code = cli_json_option(argc, argv, &json);
     if (code != CLI_OK) return code;
+    const char *name = optind < argc ? argv[optind++] : NULL;
+    if (!cli_no_more(argc, argv)) return CLI_USAGE;
+    if (name) return cli_reference(argv, name, json);
     json_t *all = json_pack("{s:[], s:[]}", "primitives", "operations");
     cli_table primitive_table = {.columns = 6, .right = 04}, operation_table = {.columns = 2};
     code = add_primitives(argv, &primitive_table, json_object_get(all, "primitives"));

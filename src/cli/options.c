@@ -92,12 +92,17 @@ bool cli_process(int argc, char **argv, int *pid) {
     return cli_no_more(argc, argv);
 }
 
-int cli_only_json(int argc, char **argv, bool *json) {
+int cli_json_option(int argc, char **argv, bool *json) {
     static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {0}};
     *json = false;
     for (int option; (option = cli_option(argc, argv, options)) != -1;) {
         if (option == '?') return CLI_USAGE;
         *json = true;
     }
-    return cli_no_more(argc, argv) ? CLI_OK : CLI_USAGE;
+    return CLI_OK;
+}
+
+int cli_only_json(int argc, char **argv, bool *json) {
+    int code = cli_json_option(argc, argv, json);
+    return code == CLI_OK && !cli_no_more(argc, argv) ? CLI_USAGE : code;
 }
