@@ -1,7 +1,9 @@
-// labels: valgrind
+// labels: threads valgrind
 /* .npz, .pt and safetensors in shards: files of the real NumPy and PyTorch (tests/fuzz/corpus/zip, by tools/archive_files.py), what we write,
  * and damage. tests/exchange compares with the programs themselves. */
 #include "file_cases.h"
+
+#include <pthread.h>
 
 static const char *corpus_path(const char *name) {
     static char path[512];
@@ -305,6 +307,51 @@ static void shards_are_opened_when_asked_for(void **state) {
     }
 }
 
+typedef struct reader {
+    bt_tensors *tensors;
+    int first, wrong;
+} reader;
+
+static void *read_in_a_thread(void *argument) {
+    reader *r = argument;
+    for (int i = 0; i < 24; i++)
+        BT_SCOPE {
+            int index = (r->first + i) % bt_tensors_count(r->tensors);
+            float elements[4];
+            bt_array *x = bt_tensors_get(r->tensors, bt_tensors_name(r->tensors, index));
+            r->wrong += bt_read(x, elements, sizeof elements) != BT_OK || elements[3] != (float)index;
+        }
+    return NULL;
+}
+
+/* All begin with different shards, which are not open yet. */
+static void threads_read_one_archive(void **state) {
+    (void)state;
+    enum { COUNT = 8, THREADS = 4 };
+    static const char *const names[COUNT] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    BT_SCOPE {
+        bt_array *arrays[COUNT];
+        for (int i = 0; i < COUNT; i++) arrays[i] = bt_full(i, BT_F32, 4);
+        OK(bt_save_shards(path_of("m.safetensors.index.json"), names, arrays, COUNT, NULL, 32));
+        OK(bt_save_npz(path_of("m.npz"), names, arrays, COUNT, true));
+    }
+    for (int a = 0; a < 2; a++) {
+        bt_tensors *tensors;
+        pthread_t threads[THREADS];
+        reader readers[THREADS];
+        OK(bt_tensors_open(path_of(a ? "m.npz" : "m.safetensors.index.json"), &tensors));
+        for (int i = 0; i < THREADS; i++) {
+            readers[i] = (reader){tensors, 2 * i, 0};
+            assert_int_equal(pthread_create(&threads[i], NULL, read_in_a_thread, &readers[i]), 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_join(threads[i], NULL), 0);
+            assert_int_equal(readers[i].wrong, 0);
+        }
+        bt_tensors_close(tensors);
+    }
+}
+
 static void bad_indices_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -358,6 +405,7 @@ int main(void) {
         FILE_TEST(models_are_loaded_from_every_archive),
         FILE_TEST(shards_come_back),
         FILE_TEST(shards_are_opened_when_asked_for),
+        FILE_TEST(threads_read_one_archive),
         FILE_TEST(bad_indices_are_refused),
         FILE_TEST(bad_shard_arguments_write_nothing),
     };

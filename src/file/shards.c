@@ -27,7 +27,7 @@ typedef struct content {
 static bt_status open_shard(shard *s, const bt_tensors **opened) {
     bt_tensors *known = atomic_load(&s->opened), *mine = NULL;
     if (!known) {
-        BTI_TRY(bti_tensors_open_shard(s->path, &mine));
+        BTI_TRY(bti_tensors_open_as(s->path, bti_open_safetensors, &mine));
         if (atomic_compare_exchange_strong(&s->opened, &known, mine))
             known = mine;
         else

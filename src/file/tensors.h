@@ -41,7 +41,7 @@ bt_status bti_open_shards(bt_tensors *tensors);
 bt_status bti_open_npz(bt_tensors *tensors); /* zip is read */
 bt_status bti_open_pt(bt_tensors *tensors, int pickle_member);
 
-/* Opens a file that must be safetensors: a shard. */
-bt_status bti_tensors_open_shard(const char *path, bt_tensors **tensors);
+/* Opens a file by one of these, or by a function that chooses one. */
+bt_status bti_tensors_open_as(const char *path, bt_status (*open_file)(bt_tensors *), bt_tensors **tensors);
 
 #endif
