@@ -129,6 +129,8 @@ static void bad_npz_arguments_write_nothing(void **state) {
         expect_error(bt_save_npz(path_of("x"), lacks, two, 2, false), BT_INVALID_ARGUMENT, "name 2 of 2 is NULL");
         expect_error(bt_save_npz(path_of("x"), fine, missing, 2, false), BT_INVALID_ARGUMENT, "array of \"b\" is NULL");
         expect_error(bt_save_npz(path_of("x"), fine, bad, 1, false), BT_INVALID_ARGUMENT, "reshape");
+        expect_error(bt_save_npz(path_of("x"), fine, (bt_array *[]){bt_input(BT_F32, -1)}, 1, false),
+                     BT_FAILED_PRECONDITION, "function's input");
         expect_error(bt_save_npz(path_of("x"), NULL, two, 2, false), BT_INVALID_ARGUMENT, "names NULL");
         expect_error(bt_save_npz(path_of("x"), fine, two, -1, false), BT_INVALID_ARGUMENT, "-1 arrays");
         expect_error(bt_save_npz(NULL, fine, two, 2, false), BT_INVALID_ARGUMENT, "path is NULL");
@@ -152,7 +154,7 @@ static void damaged_archives_are_refused(void **state) {
             write_bytes("bad", bytes, cut);
             assert_int_equal(bt_tensors_open(path_of("bad"), &tensors), BT_DATA_LOSS);
         }
-        for (size_t bit = 0; bit < size * 8; bit += 3)
+        for (size_t bit = 0; bit < size * 8; bit += 7)
             BT_SCOPE {
                 bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
                 write_bytes("bad", bytes, size);
@@ -381,6 +383,8 @@ static void bad_shard_arguments_write_nothing(void **state) {
         const char *path = path_of("m.safetensors.index.json");
         expect_error(bt_save_shards(path, names, two, 2, NULL, 1), BT_INVALID_ARGUMENT, "given twice");
         expect_error(bt_save_shards(path, names, two, 1, NULL, 0), BT_INVALID_ARGUMENT, "0 bytes");
+        expect_error(bt_save_shards(path, names, (bt_array *[]){bt_input(BT_F32, -1)}, 1, NULL, 1),
+                     BT_FAILED_PRECONDITION, "function's input");
         expect_error(bt_save_shards(path_of("m.safetensors"), names, two, 1, NULL, 1), BT_INVALID_ARGUMENT, "ends in");
         expect_error(bt_save_shards(NULL, names, two, 1, NULL, 1), BT_INVALID_ARGUMENT, "ends in");
         expect_error(bt_save_shards(path_of("none/m.safetensors.index.json"), names, two, 1, NULL, 1), BT_NOT_FOUND,

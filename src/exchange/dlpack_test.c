@@ -288,6 +288,7 @@ static void bad_arguments_are_refused(void **state) {
         EXPECT_ERROR(bt_to_dlpack(NULL, false, &tensor), BT_INVALID_ARGUMENT, "the array is NULL");
         assert_null(tensor);
         EXPECT_ERROR(bt_to_dlpack(bad, false, &tensor), BT_INVALID_ARGUMENT, "reshape");
+        EXPECT_ERROR(bt_to_dlpack(bt_input(BT_F32, -1), false, &tensor), BT_FAILED_PRECONDITION, "function's input");
         EXPECT_ERROR(bt_to_dlpack(gone, false, NULL), BT_INVALID_ARGUMENT, "where to put the tensor");
         bt_release(gone);
         EXPECT_ERROR(bt_to_dlpack(gone, false, &tensor), BT_INVALID_ARGUMENT, "released");
