@@ -8,7 +8,7 @@ jobs=$(nproc)
 test_jobs=$((3 * jobs)) # many tests wait for other processes most of the time
 
 packages_run=(libllvm16 libdnnl2 libopenblas0-openmp libclblast1) # opened when needed; without them everything works, slower
-packages_build=("${packages_run[@]}" gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsleef-dev libuv1-dev libxxhash-dev opencl-c-headers)
+packages_build=("${packages_run[@]}" gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsleef-dev libuv1-dev libxxhash-dev zlib1g-dev opencl-c-headers)
 packages_test=("${packages_build[@]}" libcmocka-dev ocl-icd-libopencl1 pocl-opencl-icd) # PoCL: devices of OpenCL without hardware
 packages_valgrind=(valgrind libc6-dbg)
 packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" patch g++ clang libclang-rt-14-dev clang-format llvm-16 chromium groff-base python3-pip)
@@ -236,20 +236,25 @@ part_peers() {
     build release || return 1
     python3 bench/peers.py --repetitions 1 --seconds 0 --shrink 4
 }
+# Files and memory that NumPy, PyTorch, JAX and safetensors wrote and read.
+part_exchange() {
+    build release libberth || return 1
+    noted '^exchange:' python3 tests/exchange/run.py
+}
 part_ray() {
     build release || return 1
     python3 bench/tasks.py --repetitions 1 --shrink 10
 }
 
 parts=(build demo layers circles names format headers ctest emulated golden readme asan tsan valgrind fuzz)
-peer_parts=(peers ray)
+peer_parts=(peers exchange ray)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [circles]="files form no circle"
     [names]="a name has one meaning" [format]="clang-format"
     [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
-    [ray]="tasks beside Ray"
+    [exchange]="files and DLPack beside NumPy, PyTorch, JAX" [ray]="tasks beside Ray"
 )
 
 check() {

@@ -99,7 +99,7 @@ find_facts() {
     done
     for library in gcc cmake ninja pkg-config; do have "$library" || fact "$library" "missing: needed to build"; done
     if have pkg-config; then
-        for library in jansson libxxhash sleef libuv; do pkg-config --exists "$library" || fact "$library" "missing: needed to build"; done
+        for library in jansson libxxhash sleef libuv zlib; do pkg-config --exists "$library" || fact "$library" "missing: needed to build"; done
         pkg-config --exists cmocka || fact cmocka "missing: no conformance"
     fi
 }

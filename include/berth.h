@@ -7,7 +7,7 @@
  *     grad.h      gradients                                    transform.h batches, tangents, Jacobians
  *     control.h   loops and branches that are operations       nn.h        layers, losses, optimisers
  *     dist.h      one model on several devices                 train.h     the training loop
- *     file.h      safetensors, .npy, CSV                       view.h      plans, memory forecast, timing
+ *     file.h      archives of arrays, .npy, CSV, DLPack        view.h      plans, memory forecast, timing
  *     task.h      functions and actors in workers              call.h      the macros of task.h
  *     custom.h    operations of the program's, callbacks       matrices.h  products, triangles, diagonals
  *     windows.h   convolution and pooling                  attention.h scaled dot product attention

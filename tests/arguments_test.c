@@ -637,6 +637,14 @@ static void files_and_views(void **state) {
         bt_tensors_close(tensors);
         FAILS(bt_save_npy(path, NULL), BT_INVALID_ARGUMENT);
         FAILS(bt_save_npy(NULL, x), BT_INVALID_ARGUMENT);
+        FAILS(bt_save_npz(NULL, names, pair, 1, false), BT_INVALID_ARGUMENT);
+        FAILS(bt_save_npz(path, NULL, pair, 1, false), BT_INVALID_ARGUMENT);
+        FAILS(bt_save_npz(path, names, pair, 2, true), BT_INVALID_ARGUMENT);
+        FAILS(bt_save_shards(path, names, pair, 1, NULL, 1), BT_INVALID_ARGUMENT);
+        FAILS(bt_to_dlpack(x, false, NULL), BT_INVALID_ARGUMENT);
+        FAILS(bt_to_dlpack_unversioned(x, false, NULL), BT_INVALID_ARGUMENT);
+        POISONED(bt_from_dlpack(NULL), BT_INVALID_ARGUMENT);
+        POISONED(bt_from_dlpack_unversioned(NULL), BT_INVALID_ARGUMENT);
         FAILS(bt_save_model(path, NULL), BT_INVALID_ARGUMENT);
         FAILS(bt_load_model(path, NULL), BT_INVALID_ARGUMENT);
         POISONED(bt_load_npy(NULL), BT_INVALID_ARGUMENT);

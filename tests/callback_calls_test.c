@@ -95,6 +95,8 @@ CALL(explain) { return text_status(bt_explain(w->pending)); }
 CALL(peak) { return bt_peak_all(&w->pending, 1, (bt_peak[4]){0}, &(int){4}); }
 CALL(save) { return bt_save(tensors, (const char *[]){"x"}, &w->pending, 1, NULL); }
 CALL(save_npy) { return bt_save_npy(file, w->pending); }
+CALL(save_npz) { return bt_save_npz(file, (const char *[]){"x"}, &w->pending, 1, false); }
+CALL(to_dlpack) { return bt_to_dlpack(w->pending, true, &(struct DLManagedTensorVersioned *){NULL}); }
 CALL(load_npy) { return bt_peek_status(bt_load_npy(file)); }
 CALL(load_model) { return bt_load_model(tensors, w->model); }
 
@@ -187,6 +189,8 @@ static const struct {
     {"bt_peak_all", peak, REFUSED},
     {"bt_save", save, REFUSED},
     {"bt_save_npy", save_npy, REFUSED},
+    {"bt_save_npz", save_npz, REFUSED},
+    {"bt_to_dlpack", to_dlpack, REFUSED},
     {"bt_load_npy", load_npy, REFUSED},
     {"bt_load_model", load_model, REFUSED},
     {"bt_explain_function", explain_function, EITHER},

@@ -314,15 +314,16 @@ static void links_that_dangle_are_written_through(void **state) {
 
 static void other_formats_are_named(void **state) {
     (void)state;
-    static const unsigned char zip[40] = "PK\3\4\0\0\x08\x08", pickle[40] = {0x80, 2, 0x8a, 0x0a};
+    static const unsigned char pickle[40] = {0x80, 2, 0x8a, 0x0a}, zip[40] = "PK\3\4\0\0\x08\x08";
     bt_tensors *tensors = NULL;
-    write_bytes("model", zip, sizeof zip);
-    expect_error(bt_tensors_open(path_of("model"), &tensors), BT_DATA_LOSS, "a zip archive, as PyTorch's .pt");
-    BT_SCOPE {
-        expect_error(bt_block(bt_load_npy(path_of("model"))), BT_DATA_LOSS, "a zip archive");
-    }
     write_bytes("model", pickle, sizeof pickle);
-    expect_error(bt_tensors_open(path_of("model"), &tensors), BT_DATA_LOSS, "a Python pickle");
+    expect_error(bt_tensors_open(path_of("model"), &tensors), BT_DATA_LOSS, "as PyTorch wrote .pt files before");
+    write_bytes("model", "\x93NUMPY\1\0", 8);
+    expect_error(bt_tensors_open(path_of("model"), &tensors), BT_DATA_LOSS, "bt_load_npy reads it");
+    BT_SCOPE {
+        write_bytes("model", zip, sizeof zip);
+        expect_error(bt_block(bt_load_npy(path_of("model"))), BT_DATA_LOSS, "bt_tensors_open opens those");
+    }
 }
 
 int main(void) {

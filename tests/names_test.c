@@ -557,6 +557,12 @@ static void files(void **state) {
         ERROR(bt_load_model, bt_load_model("/nowhere", model));
         ARRAY(bt_load_npy, bt_load_npy("/nowhere"));
         ERROR(bt_save_npy, bt_save_npy("/nowhere/x", bt_ones(BT_F32, 1)));
+        ERROR(bt_save_npz, bt_save_npz(NULL, NULL, NULL, 1, false));
+        ERROR(bt_save_shards, bt_save_shards(NULL, NULL, NULL, 1, NULL, 1));
+        ERROR(bt_to_dlpack, bt_to_dlpack(NULL, false, NULL));
+        ERROR(bt_to_dlpack_unversioned, bt_to_dlpack_unversioned(NULL, false, NULL));
+        ARRAY(bt_from_dlpack, bt_from_dlpack(NULL));
+        ARRAY(bt_from_dlpack_unversioned, bt_from_dlpack_unversioned(NULL));
         ARRAY(bt_load_csv, bt_load_csv("/nowhere", BT_F32));
     }
     none_wrong();

@@ -46,17 +46,24 @@ static void saves_past_the_limit(void **state) {
         OK(bt_block(bt_add(x, x)));
         rlim_t before = limit_files(1000);
         bt_status save = bt_save(path_of("a"), (const char *const[]){"x"}, &x, 1, NULL),
-                  npy = bt_save_npy(path_of("b"), x), saved = bt_save_model(path_of("c"), model);
+                  npy = bt_save_npy(path_of("b"), x), saved = bt_save_model(path_of("c"), model),
+                  npz = bt_save_npz(path_of("d"), (const char *const[]){"x"}, &x, 1, false),
+                  shards =
+                      bt_save_shards(path_of("e.safetensors.index.json"), (const char *const[]){"x"}, &x, 1, NULL, 9);
         char *text = NULL;
         bt_status traced = bt_profile_stop(profile, path_of("trace"), &text);
         limit_files(before);
         assert_int_equal(save, BT_RESOURCE_EXHAUSTED);
         assert_int_equal(npy, BT_RESOURCE_EXHAUSTED);
         assert_int_equal(saved, BT_RESOURCE_EXHAUSTED);
+        assert_int_equal(npz, BT_RESOURCE_EXHAUSTED);
+        assert_int_equal(shards, BT_RESOURCE_EXHAUSTED);
         assert_int_not_equal(traced, BT_OK);
         bt_free(text);
         assert_non_null(strstr(bt_error_text(), "File too large"));
         assert_int_not_equal(access(path_of("a"), F_OK), 0);
+        assert_int_not_equal(access(path_of("d"), F_OK), 0);
+        assert_int_not_equal(access(path_of("e-00001-of-00001.safetensors"), F_OK), 0);
         expect_no_signal();
         OK(bt_save_npy(path_of("b"), x));
         assert_int_equal(unlink(path_of("b")), 0);

@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PACKAGES = {"numpy": ["numpy"], "jax": ["jax", "numpy"], "torch": ["torch", "numpy"], "tensorflow": ["tensorflow-cpu"],
-            "ray": ["ray==2.60.*", "numpy"]}
+            "ray": ["ray==2.60.*", "numpy"], "safetensors": ["safetensors", "numpy", "ml_dtypes"]}
 CUDA_PACKAGES = {"jax": ["jax[cuda{}]", "numpy"], "torch": ["torch", "numpy"], "cublas": ["nvidia-cublas{}", "numpy"]}
 
 CLOSE_SECONDS = 30  # that a process has to end by itself

@@ -1,10 +1,12 @@
-/* berth/file.h: arrays and models in files. Files name no devices: what was saved from one device can be loaded on any.
+/* berth/file.h: arrays and models in files, and arrays that are shared with other libraries (DLPack). Files name no
+ * devices: what was saved from one device can be loaded on any.
  *
  * A file is written under a temporary name in the same folder, synced and renamed: a reader sees the old file or the
  * complete new one. A symbolic link is followed, also when its target does not exist yet. The file keeps its mode, and
  * its owner where the process may set it. Files that are read are not trusted: every size is checked before memory is
  * allocated, and a malformed file is refused with the offset and the reason (DATA_LOSS). All calls block. Formats:
- * safetensors (huggingface.co/docs/safetensors), .npy (NumPy's NEP 1), CSV.
+ * safetensors (huggingface.co/docs/safetensors), also in shards; .npy and .npz (NumPy's NEP 1); .pt of PyTorch
+ * (read only); CSV.
  */
 #ifndef BERTH_FILE_H
 #define BERTH_FILE_H
@@ -15,29 +17,59 @@
 extern "C" {
 #endif
 
-/* --- safetensors ---------------------------------------------------------------------------------------------------- */
+/* --- named arrays --------------------------------------------------------------------------------------------------- */
 
-/* Saves arrays under names (unique, UTF-8). metadata: pairs of key and value, terminated by NULL; or NULL. */
+/* Saves arrays as safetensors under names (unique, UTF-8). metadata: pairs of key and value, terminated by NULL; or
+ * NULL. */
 BT_API BT_MUST_USE bt_status bt_save(const char *path, const char *const *names, bt_array *const *arrays, int count,
                                      const char *const *metadata);
 #define bt_save(...) BTI_AT_MUST(bt_save(__VA_ARGS__))
 
-/* An open file: names and shapes are read when it is opened, data when an array is asked for. */
+/* The same in several files of at most shard_bytes bytes of data each (an array that has more is alone in its file).
+ * path: of the index, "DIR/NAME.safetensors.index.json"; the shards are DIR/NAME-00001-of-00003.safetensors and so on,
+ * filled in the order of the arrays. All of them are written before the first is renamed, and the index is renamed last.
+ * Files of an earlier save that had another number of shards stay. */
+BT_API BT_MUST_USE bt_status bt_save_shards(const char *path, const char *const *names, bt_array *const *arrays,
+                                            int count, const char *const *metadata, uint64_t shard_bytes);
+#define bt_save_shards(...) BTI_AT_MUST(bt_save_shards(__VA_ARGS__))
+
+/* Saves arrays as .npz, as NumPy's savez; compressed: as savez_compressed. bfloat16, which NumPy has not, is written as
+ * two bytes without a meaning ("<V2"; in Python, array.view(ml_dtypes.bfloat16)). */
+BT_API BT_MUST_USE bt_status bt_save_npz(const char *path, const char *const *names, bt_array *const *arrays, int count,
+                                         bool compressed);
+#define bt_save_npz(...) BTI_AT_MUST(bt_save_npz(__VA_ARGS__))
+
+/* An open archive of named arrays. The content says which of these it is, whatever its name:
+ *
+ *     safetensors      names and shapes are read when it is opened
+ *     an index of      *.safetensors.index.json, as Hugging Face writes it; each shard is opened when one of its tensors
+ *      safetensors      is asked for, and errors name the shard
+ *     .npz             members stored or deflated, as numpy.savez and savez_compressed write them
+ *     .pt, .pth        what torch.save wrote (PyTorch 1.6 and later): a dict, list or tuple of tensors, in which dicts,
+ *                      lists and tuples may be nested
+ *
+ * Names in a .pt are those of the dicts and the indices of the lists, joined by dots: "optimizer.state.0.exp_avg"; a lone
+ * tensor has the name "". Numbers, bools and texts beside tensors are its metadata under such names ("epoch": "3").
+ * Strided tensors and views of one storage are read; sparse, quantised and complex ones and those of other devices'
+ * libraries are not. No code is run: a .pt that needs a function or class but those of plain tensors is refused with its
+ * name (UNIMPLEMENTED). */
 typedef struct bt_tensors bt_tensors;
-/* Opens a file; close it with bt_tensors_close. NOT_FOUND, DATA_LOSS (with the offset). */
+/* Opens an archive; close it with bt_tensors_close. NOT_FOUND, DATA_LOSS (with the offset), UNIMPLEMENTED. */
 BT_API BT_MUST_USE bt_status bt_tensors_open(const char *path, bt_tensors **tensors);
 #define bt_tensors_open(...) BTI_AT_MUST(bt_tensors_open(__VA_ARGS__))
 BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is accepted */
 #define bt_tensors_close(...) BTI_AT_VOID(bt_tensors_close(__VA_ARGS__))
 BT_API int bt_tensors_count(const bt_tensors *tensors);
-BT_API const char *bt_tensors_name(const bt_tensors *tensors, int index); /* in the order of the data; borrowed */
-BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *key); /* NULL when absent; borrowed */
+/* In the order of the data (safetensors) or of the file; borrowed; NULL: no such index. */
+BT_API const char *bt_tensors_name(const bt_tensors *tensors, int index);
+/* Texts of safetensors and of an index ("metadata"), numbers and texts of a .pt; NULL when absent; borrowed. */
+BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *key);
 /* The array of that name, on the device that bt_from would choose; poisoned (NOT_FOUND, DATA_LOSS, ...) when it cannot
- * be read. */
+ * be read. Several threads may read from one archive. */
 BT_API bt_array *bt_tensors_get(bt_tensors *tensors, const char *name);
 #define bt_tensors_get(...) BTI_AT(bt_array *, bt_tensors_get(__VA_ARGS__))
 
-/* Saves and loads a model's parameters by their names. If the file lacks a tensor, has one more, or one of another
+/* Saves a model's parameters by their names (safetensors), and loads them from any archive. If that lacks a tensor, has one more, or one of another
  * shape, nothing is loaded and the error lists the differences. */
 BT_API BT_MUST_USE bt_status bt_save_model(const char *path, const bt_layer *model);
 #define bt_save_model(...) BTI_AT_MUST(bt_save_model(__VA_ARGS__))
@@ -56,6 +88,35 @@ BT_API BT_MUST_USE bt_status bt_save_npy(const char *path, bt_array *array);
  * Errors name line and column. */
 BT_API bt_array *bt_load_csv(const char *path, bt_dtype dtype);
 #define bt_load_csv(...) BTI_AT(bt_array *, bt_load_csv(__VA_ARGS__))
+
+/* --- other libraries' arrays in memory (DLPack 1.x) -------------------------------------------------------------------
+ * The structures are those of dlpack.h; <berth/dlpack.h> has them for programs that do not have that. */
+
+struct DLManagedTensorVersioned;
+struct DLManagedTensor;
+
+/* The array's elements as a managed tensor of the host (kDLCPU), row-major; computes and waits. The consumer calls its
+ * deleter once, from any thread, which frees what the tensor keeps; until then bt_shutdown refuses. Without `copy` an
+ * array that lies row-major in memory of the host (on a CPU) is shared, with the flag READ_ONLY, as arrays never change:
+ * nobody may write to it. Any other array, and each with `copy`, is copied to memory of its own (flag IS_COPIED). */
+BT_API BT_MUST_USE bt_status bt_to_dlpack(bt_array *x, bool copy, struct DLManagedTensorVersioned **tensor);
+#define bt_to_dlpack(...) BTI_AT_MUST(bt_to_dlpack(__VA_ARGS__))
+/* The same for consumers of DLPack before 1.0 (JAX 0.10). That has no flags, so without `copy` the caller knows that the
+ * consumer does not write. */
+BT_API BT_MUST_USE bt_status bt_to_dlpack_unversioned(bt_array *x, bool copy, struct DLManagedTensor **tensor);
+#define bt_to_dlpack_unversioned(...) BTI_AT_MUST(bt_to_dlpack_unversioned(__VA_ARGS__))
+
+/* The array of a managed tensor, which is taken over also when the result is poisoned: its deleter is called exactly
+ * once, by the rules of `end` of bt_from_lent. Elements of the host (kDLCPU, kDLCUDAHost, kDLROCMHost) that lie
+ * row-major without gaps, aligned to 64 bytes, are not copied on a device whose memory is the host's: until the deleter
+ * is called nobody may write them. Others are copied, strided ones too (any strides). Errors: INVALID_ARGUMENT (NULL, a
+ * shape that cannot be), UNIMPLEMENTED (another major version; dtypes that berth has not, vectors (lanes); more than 8
+ * dimensions; memory of a GPU: copy it to the host first), with the name of what it is. */
+BT_API bt_array *bt_from_dlpack(struct DLManagedTensorVersioned *tensor);
+#define bt_from_dlpack(...) BTI_AT(bt_array *, bt_from_dlpack(__VA_ARGS__))
+/* The same of a tensor of DLPack before 1.0. */
+BT_API bt_array *bt_from_dlpack_unversioned(struct DLManagedTensor *tensor);
+#define bt_from_dlpack_unversioned(...) BTI_AT(bt_array *, bt_from_dlpack_unversioned(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -180,6 +180,23 @@ const void *bt_map(bt_array *x) {
     return copy;
 }
 
+const void *bti_array_in_place(bt_array *x, bt_array **holder) {
+    bti_node *node = bti_node_of(x);
+    const void *elements = elements_in_place(node);
+    *holder = NULL;
+    if (!elements) return NULL;
+    bti_node *held = bti_node_new(BTI_OP_leaf, (bt_dtype)node->dtype, node->rank, node->shape, 0, NULL, NULL);
+    if (!held) return NULL;
+    held->device = node->device;
+    held->committed = true;
+    held->place = bti_call_place();
+    held->buffer = bti_buffer_retain(node->buffer);
+    held->layout = node->layout;
+    atomic_store(&held->state, BTI_DONE);
+    *holder = bti_array_new(held);
+    return bti_array_error(*holder) ? NULL : elements;
+}
+
 /* --- printing --------------------------------------------------------------------------------------------------------- */
 
 static char *element_text(bt_array *x, bti_text_style style) {

@@ -17,6 +17,10 @@ bt_status bti_eval_wanted(bti_node *const *nodes, int count, bti_nodes *wanted);
 /* Its elements, row-major, to the host; `bytes` is the node's size. */
 bt_status bti_read_node(bti_node *node, void *data);
 
+/* The elements, row-major, where the host can read them without a copy, and a new array of the innermost scope that keeps them as they are:
+ * without a history, and whatever becomes of x. NULL: nowhere, or they failed. Computes and waits. */
+const void *bti_array_in_place(bt_array *x, bt_array **holder);
+
 /* How plans are made now, by the flags. */
 bti_fusing bti_fusing_now(void);
 /* `passes`: the plan after each pass is added to it; NULL: not wanted. */

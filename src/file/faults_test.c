@@ -18,7 +18,8 @@
 #include "base/error.h"
 
 static char folder[] = "/tmp/berth-faults-XXXXXX";
-static char path[3][64];
+enum { FILES = 7 };
+static char path[FILES][96];
 
 /* One element's sum tells the file: what the first save wrote, or the second. */
 static bt_status save(float value) {
@@ -75,6 +76,40 @@ static bt_status model(void) {
     return status;
 }
 
+/* Elements of the archive's tensor of this name. */
+static bt_status expect_element(const char *of, const char *name, size_t bytes, size_t index, float expected) {
+    bt_tensors *archive;
+    float elements[12];
+    BTI_TRY(bt_tensors_open(of, &archive));
+    bt_status status = bt_read(bt_tensors_get(archive, name), elements, bytes);
+    bt_tensors_close(archive);
+    assert_true(status != BT_OK || elements[index] == expected);
+    return status;
+}
+
+static bt_status archives(void) {
+    static const char *const names[] = {"a", "b"};
+    bt_array *arrays[] = {bt_full(3, BT_F32, 4), bt_full(5, BT_F32, 2)};
+    for (int compressed = 0; compressed < 2; compressed++) {
+        BTI_TRY(bt_save_npz(path[3], names, arrays, 2, compressed));
+        BTI_TRY(expect_element(path[3], "b", 8, 1, 5));
+    }
+    return BT_OK;
+}
+
+static bt_status shards(void) {
+    static const char *const names[] = {"a", "b"};
+    bt_array *arrays[] = {bt_full(3, BT_F32, 4), bt_full(5, BT_F32, 2)};
+    BTI_TRY(bt_save_shards(path[4], names, arrays, 2, NULL, 16));
+    return expect_element(path[4], "b", 8, 1, 5);
+}
+
+static bt_status pickles(void) {
+    static const char views[] = BERTH_SOURCE_DIR "/tests/fuzz/corpus/zip/views.pt";
+    BTI_TRY(expect_element(views, "turned", 48, 1, 4));
+    return expect_element(views, "repeated", 24, 5, 1);
+}
+
 /* The program's status with the nth allocation failing. */
 static bt_status run(bt_status (*program)(void), uint64_t n) {
     bt_status status = BT_OK;
@@ -113,8 +148,14 @@ static void the_nth_allocation_fails(void **state) {
 static int begin(void **state) {
     (void)state;
     if (!mkdtemp(folder)) return -1;
-    static const char *const names[] = {"a.safetensors", "b", "c.csv"};
-    for (int i = 0; i < 3; i++) snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
+    static const char *const names[FILES] = {"a.safetensors",
+                                             "b",
+                                             "c.csv",
+                                             "d.npz",
+                                             "e.safetensors.index.json",
+                                             "e-00001-of-00002.safetensors",
+                                             "e-00002-of-00002.safetensors"};
+    for (int i = 0; i < FILES; i++) snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
     FILE *csv = fopen(path[2], "w");
     if (!csv) return -1;
     fputs("x,y,z\n11,12,13\n14,15,16\n", csv);
@@ -122,16 +163,19 @@ static int begin(void **state) {
 }
 static int end(void **state) {
     (void)state;
-    for (int i = 0; i < 3; i++) unlink(path[i]);
+    for (int i = 0; i < FILES; i++) unlink(path[i]);
     return rmdir(folder) || bt_shutdown() != BT_OK;
 }
 
 int main(void) {
-    static bt_status (*const programs[])(void) = {tensors, numbers, model};
+    static bt_status (*const programs[])(void) = {tensors, numbers, model, archives, shards, pickles};
     const struct CMUnitTest tests[] = {
         {"tensors", the_nth_allocation_fails, NULL, NULL, (void *)&programs[0]},
         {"numbers", the_nth_allocation_fails, NULL, NULL, (void *)&programs[1]},
         {"model", the_nth_allocation_fails, NULL, NULL, (void *)&programs[2]},
+        {"archives", the_nth_allocation_fails, NULL, NULL, (void *)&programs[3]},
+        {"shards", the_nth_allocation_fails, NULL, NULL, (void *)&programs[4]},
+        {"pickles", the_nth_allocation_fails, NULL, NULL, (void *)&programs[5]},
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

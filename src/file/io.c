@@ -71,11 +71,15 @@ bt_status bti_file_open(const char *path, bti_file *file) {
 void bti_file_close(bti_file *file) {
     if (file->fd >= 0) close(file->fd);
     bti_free(file->path);
+    bti_free(file->memory);
     *file = (bti_file){.fd = -1};
 }
 
 bt_status bti_file_read(const bti_file *file, uint64_t offset, void *data, size_t bytes) {
     char *to = data;
+    if (file->memory && (offset > file->size || bytes > file->size - offset))
+        return bti_file_damaged(file, file->size, "the bytes end here");
+    if (file->memory) return memcpy(data, file->memory + offset, bytes), BT_OK;
     while (bytes) {
         size_t part = bytes < 1u << 30 ? bytes : 1u << 30;
         ssize_t got = pread(file->fd, to, part, (off_t)offset);
@@ -101,15 +105,9 @@ bt_status bti_file_damaged(const bti_file *file, uint64_t offset, const char *fo
     return status;
 }
 
-bt_status bti_file_check_format(const bti_file *file, const char *wanted) {
-    unsigned char start[4] = {0};
-    BTI_TRY(bti_file_read(file, 0, start, file->size < sizeof start ? (size_t)file->size : sizeof start));
-    if (!memcmp(start, "PK\3\4", 4))
-        return bti_file_damaged(file, 0, "this is a zip archive, as PyTorch's .pt and NumPy's .npz files are, not %s",
-                                wanted);
-    if (start[0] == 0x80 && start[1] >= 2 && start[1] <= 5 && start[2] && start[3])
-        return bti_file_damaged(file, 0, "this is a Python pickle, as older .pt files are, not %s", wanted);
-    return BT_OK;
+bt_status bti_file_read_start(const bti_file *file, void *data, size_t bytes) {
+    memset(data, 0, bytes);
+    return bti_file_read(file, 0, data, file->size < bytes ? (size_t)file->size : bytes);
 }
 
 bt_status bti_file_check_bools(const bti_file *file, uint64_t offset, const void *data, size_t bytes) {
@@ -246,11 +244,30 @@ static void sync_folder(const char *target) {
     free(folder);
 }
 
-bt_status bti_writer_commit(bti_writer *writer) {
+bt_status bti_writer_change(bti_writer *writer, uint64_t offset, const void *data, size_t bytes) {
+    BTI_WRITES;
+    const char *from = data;
+    while (bytes) {
+        ssize_t put = pwrite(writer->fd, from, bytes, (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return system_error(writer->target, "cannot be written");
+        from += put;
+        offset += (uint64_t)put;
+        bytes -= (size_t)put;
+    }
+    return BT_OK;
+}
+
+bt_status bti_writer_sync(bti_writer *writer) {
+    if (writer->fd < 0) return BT_OK;
     if (fsync(writer->fd)) return system_error(writer->target, "cannot be synced");
     int fd = writer->fd;
     writer->fd = -1;
-    if (close(fd) && errno != EINTR) return system_error(writer->target, "cannot be written");
+    return close(fd) && errno != EINTR ? system_error(writer->target, "cannot be written") : BT_OK;
+}
+
+bt_status bti_writer_commit(bti_writer *writer) {
+    BTI_TRY(bti_writer_sync(writer));
     if (rename(writer->temporary, writer->target)) return system_error(writer->target, "cannot be replaced");
     bti_free(writer->temporary);
     writer->temporary = NULL;

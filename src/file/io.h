@@ -6,11 +6,12 @@
 
 #include "base/error.h"
 
-/* A regular file opened for reading. Errors name its path. */
+/* A regular file opened for reading, or bytes in memory that are read as one. Errors name its path. */
 typedef struct bti_file {
-    int fd;
+    int fd; /* -1: in memory */
     uint64_t size;
     char *path;
+    char *memory; /* its own */
 } bti_file;
 
 bt_status bti_file_open(const char *path, bti_file *file);
@@ -19,8 +20,8 @@ void bti_file_close(bti_file *file);
 bt_status bti_file_read(const bti_file *file, uint64_t offset, void *data, size_t bytes);
 /* DATA_LOSS with path and offset: "model.safetensors: byte 8: ..." */
 bt_status bti_file_damaged(const bti_file *file, uint64_t offset, const char *format, ...) BT_PRINTF(3, 4);
-/* DATA_LOSS when it is a zip archive or a Python pickle; the error says how to get `wanted`. */
-bt_status bti_file_check_format(const bti_file *file, const char *wanted);
+/* The first bytes, at most `bytes`; *data is filled up with zeros. */
+bt_status bti_file_read_start(const bti_file *file, void *data, size_t bytes);
 /* The bytes of an array of bools must be 0 or 1. */
 bt_status bti_file_check_bools(const bti_file *file, uint64_t offset, const void *data, size_t bytes);
 
@@ -35,6 +36,10 @@ bt_status bti_writer_open(bti_writer *writer, const char *path);
 bt_status bti_writer_add(bti_writer *writer, const void *data, size_t bytes);
 /* The elements of an array, computed here, row-major. */
 bt_status bti_writer_add_array(bti_writer *writer, bt_array *array);
+/* Writes over bytes that were added before. */
+bt_status bti_writer_change(bti_writer *writer, uint64_t offset, const void *data, size_t bytes);
+/* The first half of bti_writer_commit: all is on the disk, under the temporary name. For several files that are to change together. */
+bt_status bti_writer_sync(bti_writer *writer);
 bt_status bti_writer_commit(bti_writer *writer);
 void bti_writer_discard(bti_writer *writer);
 

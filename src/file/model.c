@@ -1,4 +1,4 @@
-/* A model's parameters in a safetensors file, each under its name. */
+/* A model's parameters in files, each under its name. */
 #include <string.h>
 
 #include "array/handle.h"
@@ -6,6 +6,7 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "file/safetensors.h"
+#include "file/tensors.h"
 
 typedef struct model {
     bt_shared **parameters;
@@ -62,7 +63,7 @@ static void add_shape(bti_str *text, const char *dtype, int rank, bt_shape shape
 
 static bool tensor_fits(const bti_tensor *tensor, bt_array *value) {
     bt_shape shape = bt_shape_of(value);
-    return tensor->dtype->dtype == bt_dtype_of(value) && tensor->rank == shape.rank &&
+    return tensor->dtype == bt_dtype_of(value) && tensor->rank == shape.rank &&
            !memcmp(tensor->shape.size, shape.size, (size_t)shape.rank * sizeof *shape.size);
 }
 
@@ -76,7 +77,7 @@ static bool is_parameter(const model *m, const char *name) {
 static int list_missing(const model *m, const bt_tensors *file, bti_str *text) {
     int found = 0;
     for (int i = 0; i < m->count; i++)
-        if (!bti_tensors_find(file, m->names[i]) && found++ < SHOWN)
+        if (bti_names_find(&file->names, m->names[i]) < 0 && found++ < SHOWN)
             bti_str_addf(text, "%s\"%s\"", found == 1 ? "; missing in the file: " : ", ", bti_quote(m->names[i]).text);
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
     return found;
@@ -84,36 +85,40 @@ static int list_missing(const model *m, const bt_tensors *file, bti_str *text) {
 
 static int list_extra(const model *m, const bt_tensors *file, bti_str *text) {
     int found = 0;
-    for (int i = 0; i < file->count; i++)
-        if (!is_parameter(m, file->tensors[i].name) && found++ < SHOWN)
+    for (int i = 0; i < file->names.count; i++)
+        if (!is_parameter(m, file->names.names[i]) && found++ < SHOWN)
             bti_str_addf(text, "%s\"%s\"", found == 1 ? "; not in the model: " : ", ",
-                         bti_quote(file->tensors[i].name).text);
+                         bti_quote(file->names.names[i]).text);
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
     return found;
 }
 
-static int list_misshaped(const model *m, const bt_tensors *file, bti_str *text) {
+static bt_status list_misshaped(const model *m, const bt_tensors *file, bti_str *text, int *all) {
     int found = 0;
     for (int i = 0; i < m->count; i++) {
-        const bti_tensor *tensor = bti_tensors_find(file, m->names[i]);
-        if (!tensor || tensor_fits(tensor, m->values[i]) || found++ >= SHOWN) continue;
+        int index = bti_names_find(&file->names, m->names[i]);
+        bti_tensor tensor;
+        if (index < 0) continue;
+        BTI_TRY(file->format->describe(file, index, &tensor));
+        if (tensor_fits(&tensor, m->values[i]) || found++ >= SHOWN) continue;
         bt_dtype dtype = bt_dtype_of(m->values[i]);
         const bti_tensor_dtype *known = bti_tensor_dtype_of(dtype);
         bti_str_addf(text, "%s\"%s\" is ", found == 1 ? "; different: " : ", ", bti_quote(m->names[i]).text);
-        add_shape(text, tensor->dtype->name, tensor->rank, tensor->shape);
+        add_shape(text, tensor.dtype_name, tensor.rank, tensor.shape);
         bti_str_add(text, " in the file and ");
         add_shape(text, known ? known->name : "?", bt_rank(m->values[i]), bt_shape_of(m->values[i]));
         bti_str_add(text, " in the model");
     }
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
-    return found;
+    *all += found;
+    return BT_OK;
 }
 
 static bt_status compare_with_file(const model *m, const bt_tensors *file) {
     bti_str text = {0};
-    int found = list_missing(m, file, &text) + list_extra(m, file, &text) + list_misshaped(m, file, &text);
-    bt_status status = BT_OK;
-    if (found)
+    int found = list_missing(m, file, &text) + list_extra(m, file, &text);
+    bt_status status = list_misshaped(m, file, &text, &found);
+    if (status == BT_OK && found)
         status = bti_fail(BT_INVALID_ARGUMENT, "%s does not fit the model (nothing was changed)%s", file->file.path,
                           bti_str_text(&text));
     bti_str_free(&text);
@@ -126,7 +131,7 @@ static bt_status load_model_parameters(model *m, const bt_tensors *file) {
     BTI_TRY(compare_with_file(m, file));
     for (int i = 0; i < m->count; i++) {
         BT_ON(bt_device_long_name(bt_device_of(m->values[i])))
-            m->values[i] = bti_tensors_read(file, bti_tensors_find(file, m->names[i]));
+            m->values[i] = file->format->read(file, bti_names_find(&file->names, m->names[i]));
         BTI_TRY(bt_block(m->values[i]));
     }
     return bt_set_all(m->parameters, m->values, m->count);

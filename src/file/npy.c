@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <berth/file.h>
+#include "file/npy.h"
 
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/quote.h"
 #include "base/str.h"
-#include "file/io.h"
+#include "file/strides.h"
 #include "ir/dtype.h"
 
 enum { MAX_HEADER = 1 << 20 };
@@ -26,22 +26,14 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* --- the header, read ------------------------------------------------------------------------------------------------ */
 
-typedef struct npy {
-    bti_file file;
-    uint64_t data_begin;
-    bt_dtype dtype;
-    bool big_endian, fortran_order;
-    bt_shape shape;
-} npy;
-
 typedef struct cursor {
-    const npy *n;
+    const bti_npy *n;
     const char *start, *at, *end;
     uint64_t offset; /* of start in the file */
 } cursor;
 
 static bt_status npy_is_damaged(const cursor *c, const char *reason) {
-    return bti_file_damaged(&c->n->file, c->offset + (uint64_t)(c->at - c->start), "%s", reason);
+    return bti_file_damaged(c->n->file, c->offset + (uint64_t)(c->at - c->start), "%s", reason);
 }
 
 static void skip_spaces(cursor *c) {
@@ -67,7 +59,7 @@ static bool take_text(cursor *c, const char **text, size_t *length) {
     return true;
 }
 
-static bt_status take_descr(cursor *c, npy *n) {
+static bt_status take_descr(cursor *c, bti_npy *n) {
     const char *text, *before = c->at;
     size_t length;
     if (!take_text(c, &text, &length)) return npy_is_damaged(c, "'descr' is no text; records are not read");
@@ -79,7 +71,7 @@ static bt_status take_descr(cursor *c, npy *n) {
             return BT_OK;
         }
     c->at = before;
-    return bti_file_damaged(&n->file, c->offset + (uint64_t)(c->at - c->start), "unknown dtype \"%s\"",
+    return bti_file_damaged(n->file, c->offset + (uint64_t)(c->at - c->start), "unknown dtype \"%s\"",
                             bti_quote_bytes(text, length).text);
 }
 
@@ -94,21 +86,21 @@ static bool take_size(cursor *c, int64_t *size) {
     return any;
 }
 
-static bt_status take_shape(cursor *c, npy *n) {
+static bt_status take_shape(cursor *c, bti_npy *n) {
     if (!take_token(c, "(")) return npy_is_damaged(c, "'shape' is no tuple");
     bool comma = true;
     while (!take_token(c, ")")) {
         int64_t size;
         if (!comma || !take_size(c, &size)) return npy_is_damaged(c, "'shape' is no tuple of whole numbers >= 0");
         if (n->shape.rank == BT_MAX_RANK)
-            return bti_fail(BT_UNIMPLEMENTED, "%s: more than %d dimensions", n->file.path, BT_MAX_RANK);
+            return bti_fail(BT_UNIMPLEMENTED, "%s: more than %d dimensions", n->file->path, BT_MAX_RANK);
         n->shape.size[n->shape.rank++] = size;
         comma = take_token(c, ",");
     }
     return n->shape.rank == 1 && !comma ? npy_is_damaged(c, "'shape' is a number, no tuple") : BT_OK;
 }
 
-static bt_status take_entry(cursor *c, npy *n, unsigned *seen) {
+static bt_status take_entry(cursor *c, bti_npy *n, unsigned *seen) {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     const char *text;
     size_t length;
@@ -126,7 +118,7 @@ static bt_status take_entry(cursor *c, npy *n, unsigned *seen) {
                                                       : npy_is_damaged(c, "'fortran_order' is neither True nor False");
 }
 
-static bt_status take_header(cursor *c, npy *n) {
+static bt_status take_header(cursor *c, bti_npy *n) {
     unsigned seen = 0;
     if (!take_token(c, "{")) return npy_is_damaged(c, "the header is no dict");
     bool comma = true;
@@ -140,30 +132,29 @@ static bt_status take_header(cursor *c, npy *n) {
     return c->at == c->end ? BT_OK : npy_is_damaged(c, "more after the header's dict");
 }
 
-static bt_status open_npy(npy *n, const char *path) {
-    BTI_TRY(bti_file_open(path, &n->file));
-    unsigned char start[12] = {0};
-    size_t known = n->file.size < sizeof start ? (size_t)n->file.size : sizeof start;
-    BTI_TRY(bti_file_read(&n->file, 0, start, known));
-    if (known < 10 || memcmp(start, "\x93NUMPY", 6))
-        BTI_TRY(bti_file_check_format(&n->file, "a .npy file; a .npz holds .npy files, which unzip takes out"));
-    if (known < 10 || memcmp(start, "\x93NUMPY", 6))
-        return bti_file_damaged(&n->file, 0, "does not begin as a .npy file does");
+bt_status bti_npy_read_header(bti_npy *n, const bti_file *file) {
+    *n = (bti_npy){.file = file};
+    unsigned char start[12];
+    BTI_TRY(bti_file_read_start(file, start, sizeof start));
+    if (!memcmp(start, "PK\3\4", 4))
+        return bti_file_damaged(file, 0, "this is a zip archive, as .npz files are; bt_tensors_open opens those");
+    if (file->size < 10 || memcmp(start, "\x93NUMPY", 6))
+        return bti_file_damaged(file, 0, "does not begin as a .npy file does");
     if (start[6] < 1 || start[6] > 3 || start[7])
-        return bti_file_damaged(&n->file, 6, "version %d.%d; known are 1.0, 2.0 and 3.0", start[6], start[7]);
+        return bti_file_damaged(n->file, 6, "version %d.%d; known are 1.0, 2.0 and 3.0", start[6], start[7]);
     unsigned length_bytes = start[6] == 1 ? 2 : 4;
     uint64_t length = 0;
     for (unsigned i = length_bytes; i-- > 0;) length = length << 8 | start[8 + i];
     n->data_begin = 8 + length_bytes + length;
-    if (n->data_begin > n->file.size)
-        return bti_file_damaged(&n->file, 8, "a header of %" PRIu64 " bytes in a file of %" PRIu64, length,
-                                n->file.size);
+    if (n->data_begin > n->file->size)
+        return bti_file_damaged(n->file, 8, "a header of %" PRIu64 " bytes in a file of %" PRIu64, length,
+                                n->file->size);
     if (length > MAX_HEADER)
-        return bti_file_damaged(&n->file, 8, "a header of %" PRIu64 " bytes; at most %d are allowed", length,
+        return bti_file_damaged(n->file, 8, "a header of %" PRIu64 " bytes; at most %d are allowed", length,
                                 MAX_HEADER);
     char *text = bti_alloc((size_t)length);
     if (!text) return bti_no_memory();
-    bt_status status = bti_file_read(&n->file, 8 + length_bytes, text, (size_t)length);
+    bt_status status = bti_file_read(n->file, 8 + length_bytes, text, (size_t)length);
     cursor c = {n, text, text, text + length, 8 + length_bytes};
     if (status == BT_OK) status = take_header(&c, n);
     bti_free(text);
@@ -181,43 +172,34 @@ static void swap_bytes(unsigned char *data, size_t bytes, size_t element) {
         }
 }
 
-/* From column-major to row-major order, by counting through the row-major indices. */
-static void reorder_to_rows(const unsigned char *from, unsigned char *to, bt_shape shape, size_t element) {
-    size_t stride[BT_MAX_RANK], count = 1, index[BT_MAX_RANK] = {0};
-    for (int d = 0; d < shape.rank; d++) {
+/* From column-major to row-major order. */
+static void reorder_to_rows(const unsigned char *from, unsigned char *to, const bti_npy *n) {
+    int64_t stride[BT_MAX_RANK], count = 1;
+    for (int d = 0; d < n->shape.rank; d++) {
         stride[d] = count;
-        count *= (size_t)shape.size[d];
+        count *= n->shape.size[d];
     }
-    size_t at = 0;
-    for (size_t i = 0; i < count; i++) {
-        memcpy(to + i * element, from + at * element, element);
-        for (int d = shape.rank - 1; d >= 0; d--) {
-            at += stride[d];
-            if (++index[d] < (size_t)shape.size[d]) break;
-            at -= index[d] * stride[d];
-            index[d] = 0;
-        }
-    }
+    bti_gather_strided(from, to, n->shape, stride, bt_dtype_size(n->dtype));
 }
 
-static bt_status read_npy_elements(const npy *n, unsigned char **data) {
+static bt_status read_npy_elements(const bti_npy *n, unsigned char **data) {
     uint64_t element = bt_dtype_size(n->dtype), bytes = element;
     for (int d = 0; d < n->shape.rank; d++)
         if (__builtin_mul_overflow(bytes, (uint64_t)n->shape.size[d], &bytes))
-            return bti_file_damaged(&n->file, 8, "the shape overflows");
-    if (bytes != n->file.size - n->data_begin)
-        return bti_file_damaged(&n->file, n->data_begin,
+            return bti_file_damaged(n->file, 8, "the shape overflows");
+    if (bytes != n->file->size - n->data_begin)
+        return bti_file_damaged(n->file, n->data_begin,
                                 "dtype and shape take %" PRIu64 " bytes, the file holds %" PRIu64, bytes,
-                                n->file.size - n->data_begin);
+                                n->file->size - n->data_begin);
     bool turn = n->fortran_order && n->shape.rank > 1 && bytes > 0;
     unsigned char *read = bti_alloc((size_t)bytes), *turned = turn ? bti_alloc((size_t)bytes) : NULL;
     bt_status status = BT_OK;
     if (!read || (turn && !turned))
         BTI_TRY_OR(bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory: %" PRIu64 " bytes of an array", bytes), end);
-    BTI_TRY_OR(bti_file_read(&n->file, n->data_begin, read, (size_t)bytes), end);
-    if (n->dtype == BT_BOOL) BTI_TRY_OR(bti_file_check_bools(&n->file, n->data_begin, read, (size_t)bytes), end);
+    BTI_TRY_OR(bti_file_read(n->file, n->data_begin, read, (size_t)bytes), end);
+    if (n->dtype == BT_BOOL) BTI_TRY_OR(bti_file_check_bools(n->file, n->data_begin, read, (size_t)bytes), end);
     if (n->big_endian) swap_bytes(read, (size_t)bytes, (size_t)element);
-    if (turn) reorder_to_rows(read, turned, n->shape, (size_t)element);
+    if (turn) reorder_to_rows(read, turned, n);
 end:
     if (turn || status != BT_OK) bti_free(read);
     if (status != BT_OK) bti_free(turned);
@@ -225,62 +207,62 @@ end:
     return status;
 }
 
+bt_array *bti_npy_read(const bti_npy *n) {
+    unsigned char *data = NULL;
+    if (read_npy_elements(n, &data) != BT_OK) return bti_file_poison();
+    bt_array *array = bt_from(data, n->dtype, n->shape);
+    bti_free(data);
+    return array;
+}
+
 bt_array *bt_load_npy(const char *path) {
     BTI_PUBLIC("bt_load_npy");
-    npy n = {.file = {.fd = -1}};
-    unsigned char *data = NULL;
-    bt_status status = open_npy(&n, path);
-    if (status == BT_OK) status = read_npy_elements(&n, &data);
-    bt_array *array = NULL;
-    if (status == BT_OK) {
-        array = bt_from(data, n.dtype, n.shape);
-        bti_free(data);
-    }
-    bti_file_close(&n.file);
-    BTI_RETURN(status == BT_OK ? array : bti_file_poison());
+    bti_file file;
+    bti_npy n;
+    bt_status status = bti_file_open(path, &file);
+    if (status == BT_OK) status = bti_npy_read_header(&n, &file);
+    bt_array *array = status == BT_OK ? bti_npy_read(&n) : bti_file_poison();
+    bti_file_close(&file);
+    BTI_RETURN(array);
 }
 
 /* --- writing -------------------------------------------------------------------------------------------------------- */
 
 /* The same bytes that NumPy writes, with its spare room for the first size; the data begin at a multiple of 64. */
-static bt_status write_npy_header(bti_writer *writer, bt_dtype dtype, bt_shape shape) {
+bt_status bti_npy_header(bt_dtype dtype, bt_shape shape, bti_str *text) {
     char kind = '?';
+    if (bti_dtype_is_storage(dtype)) /* NumPy's header has one text for both */
+        return bti_fail(BT_UNIMPLEMENTED,
+                        "NumPy's formats cannot say that an array is %s; bt_save writes it, or bt_bitcast it to BT_U8",
+                        bt_dtype_name(dtype));
     for (int i = 0; i < KINDS; i++)
         if (kinds[i].dtype == dtype) kind = kinds[i].kind;
     size_t element = bt_dtype_size(dtype);
-    bti_str text = {0};
-    bti_str_add_bytes(&text, "\x93NUMPY\x01\x00\x00\x00", 10);
-    bti_str_addf(&text, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (", element == 1 ? '|' : '<', kind,
+    bti_str_add_bytes(text, "\x93NUMPY\x01\x00\x00\x00", 10);
+    bti_str_addf(text, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (", element == 1 ? '|' : '<', kind,
                  element);
-    for (int d = 0; d < shape.rank; d++) bti_str_addf(&text, "%s%" PRId64, d ? ", " : "", shape.size[d]);
-    bti_str_add(&text, shape.rank == 1 ? ",), }" : "), }");
-    if (shape.rank) bti_str_addf(&text, "%*s", 21 - snprintf(NULL, 0, "%" PRId64, shape.size[0]), "");
-    bti_str_addf(&text, "%*s\n", (int)(63 - text.length % 64), "");
-    bt_status status = BT_OK;
-    if (text.failed) {
-        status = bti_no_memory();
-    } else {
-        text.text[8] = (char)((text.length - 10) & 0xff);
-        text.text[9] = (char)((text.length - 10) >> 8);
-        status = bti_writer_add(writer, text.text, text.length);
-    }
-    bti_str_free(&text);
-    return status;
+    for (int d = 0; d < shape.rank; d++) bti_str_addf(text, "%s%" PRId64, d ? ", " : "", shape.size[d]);
+    bti_str_add(text, shape.rank == 1 ? ",), }" : "), }");
+    if (shape.rank) bti_str_addf(text, "%*s", 21 - snprintf(NULL, 0, "%" PRId64, shape.size[0]), "");
+    bti_str_addf(text, "%*s\n", (int)(63 - text->length % 64), "");
+    if (text->failed) return bti_no_memory();
+    text->text[8] = (char)((text->length - 10) & 0xff);
+    text->text[9] = (char)((text->length - 10) >> 8);
+    return BT_OK;
 }
 
 bt_status bt_save_npy(const char *path, bt_array *array) {
     BTI_PUBLIC("bt_save_npy");
     if (!array) return bti_fail(BT_INVALID_ARGUMENT, "the array is NULL");
     BTI_TRY(bt_block(array));
-    if (bti_dtype_is_storage(bt_dtype_of(array))) /* NumPy's header has one text for both */
-        return bti_fail(BT_UNIMPLEMENTED,
-                        "a .npy file cannot say that it has %s; bt_save writes it, or bt_bitcast it to BT_U8",
-                        bt_dtype_name(bt_dtype_of(array)));
+    bti_str header = {0};
     bti_writer writer;
     bt_status status = bti_writer_open(&writer, path);
-    if (status == BT_OK) status = write_npy_header(&writer, bt_dtype_of(array), bt_shape_of(array));
+    if (status == BT_OK) status = bti_npy_header(bt_dtype_of(array), bt_shape_of(array), &header);
+    if (status == BT_OK) status = bti_writer_add(&writer, header.text, header.length);
     if (status == BT_OK) status = bti_writer_add_array(&writer, array);
     if (status == BT_OK) status = bti_writer_commit(&writer);
     bti_writer_discard(&writer);
+    bti_str_free(&header);
     return status;
 }

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array/handle.h"
 #include "base/alloc.h"
 #include "base/quote.h"
+#include "file/tensors.h"
 
 static const bti_tensor_dtype dtypes[] = {
     {"BOOL", 8, BT_BOOL},
@@ -42,6 +42,21 @@ const bti_tensor_dtype *bti_tensor_dtype_of(bt_dtype dtype) {
     return NULL;
 }
 
+typedef struct tensor {
+    const char *name; /* points into the header */
+    const bti_tensor_dtype *dtype;
+    int rank;       /* may be above 8 */
+    bt_shape shape; /* the first 8 sizes */
+    uint64_t begin; /* in the file */
+    uint64_t bytes;
+} tensor;
+
+typedef struct content {
+    json_t *header;
+    tensor *tensors; /* in the order of the data */
+    int count;
+} content;
+
 /* --- checking ------------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
@@ -73,33 +88,33 @@ static bool read_offset(const json_t *number, uint64_t *value) {
     return true;
 }
 
-static bt_status check_shape(const header *h, const json_t *sizes, bti_tensor *tensor, uint64_t *bits) {
-    if (!json_is_array(sizes)) return bad_entry(h, tensor->name, "its shape is no list");
+static bt_status check_shape(const header *h, const json_t *sizes, tensor *t, uint64_t *bits) {
+    if (!json_is_array(sizes)) return bad_entry(h, t->name, "its shape is no list");
     size_t rank = json_array_size(sizes);
-    if (rank > 1000) return bad_entry(h, tensor->name, "its shape has more than 1000 sizes");
-    tensor->rank = tensor->shape.rank = (int)rank;
-    *bits = tensor->dtype->bits;
+    if (rank > 1000) return bad_entry(h, t->name, "its shape has more than 1000 sizes");
+    t->rank = t->shape.rank = (int)rank;
+    *bits = t->dtype->bits;
     for (size_t i = 0; i < rank; i++) {
         uint64_t size;
         if (!read_offset(json_array_get(sizes, i), &size))
-            return bad_entry(h, tensor->name, "a size of its shape is no whole number >= 0");
-        if (i < BT_MAX_RANK) tensor->shape.size[i] = (int64_t)size;
-        if (__builtin_mul_overflow(*bits, size, bits)) return bad_entry(h, tensor->name, "its shape overflows");
+            return bad_entry(h, t->name, "a size of its shape is no whole number >= 0");
+        if (i < BT_MAX_RANK) t->shape.size[i] = (int64_t)size;
+        if (__builtin_mul_overflow(*bits, size, bits)) return bad_entry(h, t->name, "its shape overflows");
     }
     return BT_OK;
 }
 
-static bt_status check_entry(const header *h, const char *name, const json_t *entry, bti_tensor *tensor) {
-    tensor->name = name;
+static bt_status check_entry(const header *h, const char *name, const json_t *entry, tensor *t) {
+    t->name = name;
     if (!json_is_object(entry)) return bad_entry(h, name, "its entry is no object");
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
     if (!dtype) return bad_entry(h, name, "it has no dtype");
-    tensor->dtype = tensor_dtype_named(dtype);
-    if (!tensor->dtype)
+    t->dtype = tensor_dtype_named(dtype);
+    if (!t->dtype)
         return bti_file_damaged(h->file, find_entry_place(h, name), "tensor \"%s\": unknown dtype \"%s\"",
                                 bti_quote(name).text, bti_quote(dtype).text);
     uint64_t bits = 0, begin, end, data_bytes = h->file->size - 8 - h->length;
-    BTI_TRY(check_shape(h, json_object_get(entry, "shape"), tensor, &bits));
+    BTI_TRY(check_shape(h, json_object_get(entry, "shape"), t, &bits));
     const json_t *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !read_offset(json_array_get(offsets, 0), &begin) ||
         !read_offset(json_array_get(offsets, 1), &end))
@@ -114,8 +129,8 @@ static bt_status check_entry(const header *h, const char *name, const json_t *en
                                 "tensor \"%s\": its dtype and shape take %llu bytes, its data_offsets hold %llu",
                                 bti_quote(name).text, (unsigned long long)(bits / 8),
                                 (unsigned long long)(end - begin));
-    tensor->begin = 8 + h->length + begin;
-    tensor->bytes = end - begin;
+    t->begin = 8 + h->length + begin;
+    t->bytes = end - begin;
     return BT_OK;
 }
 
@@ -133,14 +148,14 @@ static bt_status check_metadata(const header *h, json_t *metadata) {
 }
 
 static int compare_places(const void *a, const void *b) {
-    const bti_tensor *x = a, *y = b;
+    const tensor *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
     return strcmp(x->name, y->name);
 }
 
 /* Checks that the tensors lie one after the other, without gap or overlap, up to the end of the file. */
-static bt_status check_data(const header *h, const bti_tensor *tensors, int count) {
+static bt_status check_data(const header *h, const tensor *tensors, int count) {
     uint64_t at = 8 + h->length;
     for (int i = 0; i < count; at += tensors[i++].bytes) {
         if (tensors[i].begin == at) continue;
@@ -157,162 +172,114 @@ static bt_status check_data(const header *h, const bti_tensor *tensors, int coun
 
 /* --- opening -------------------------------------------------------------------------------------------------------- */
 
-static int compare_names(const void *a, const void *b, void *tensors) {
-    return strcmp(((bti_tensor *)tensors)[*(const int *)a].name, ((bti_tensor *)tensors)[*(const int *)b].name);
-}
-
-static bt_status take_entries(bt_tensors *t, const header *h) {
-    size_t room = json_object_size(t->header) + 1;
-    t->tensors = bti_calloc(room, sizeof *t->tensors);
-    t->by_name = bti_calloc(room, sizeof *t->by_name);
-    if (!t->tensors || !t->by_name) return bti_no_memory();
+static bt_status take_entries(content *c, const header *h) {
+    c->tensors = bti_calloc(json_object_size(c->header) + 1, sizeof *c->tensors);
+    if (!c->tensors) return bti_no_memory();
     const char *name;
     json_t *entry;
-    json_object_foreach(t->header, name, entry) {
+    json_object_foreach(c->header, name, entry) {
         if (!strcmp(name, BTI_SAFETENSORS_METADATA))
             BTI_TRY(check_metadata(h, entry));
         else
-            BTI_TRY(check_entry(h, name, entry, &t->tensors[t->count++]));
+            BTI_TRY(check_entry(h, name, entry, &c->tensors[c->count++]));
     }
-    qsort(t->tensors, (size_t)t->count, sizeof *t->tensors, compare_places);
-    BTI_TRY(check_data(h, t->tensors, t->count));
-    for (int i = 0; i < t->count; i++) t->by_name[i] = i;
-    qsort_r(t->by_name, (size_t)t->count, sizeof *t->by_name, compare_names, t->tensors);
-    return BT_OK;
+    qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, compare_places);
+    return check_data(h, c->tensors, c->count);
 }
 
-static bt_status parse_header(bt_tensors *t, const header *h) {
-    if (h->text[0] != '{') return bti_file_damaged(h->file, 8, "the header does not begin with {");
+bt_status bti_parse_json(const bti_file *file, uint64_t offset, const char *text, size_t length, json_t **json) {
     json_error_t error;
-    t->header = json_loadb(h->text, h->length, JSON_REJECT_DUPLICATES, &error);
-    if (!t->header) {
-        if (!*error.text || json_error_code(&error) == json_error_out_of_memory)
-            return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory: %s has a header of %zu bytes", h->file->path,
-                            h->length);
-        uint64_t position = error.position > 0 ? (uint64_t)error.position : 0;
-        return bti_file_damaged(h->file, 8 + position, "the header is no JSON: %s", bti_quote(error.text).text);
-    }
-    if (!json_is_object(t->header)) return bti_file_damaged(h->file, 8, "the header is no object");
-    return take_entries(t, h);
+    if (text[0] != '{') return bti_file_damaged(file, offset, "the header does not begin with {");
+    *json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+    if (!*json && (!*error.text || json_error_code(&error) == json_error_out_of_memory))
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory: %s has %zu bytes of JSON", file->path, length);
+    if (!*json)
+        return bti_file_damaged(file, offset + (error.position > 0 ? (uint64_t)error.position : 0),
+                                "the header is no JSON: %s", bti_quote(error.text).text);
+    return json_is_object(*json) ? BT_OK : bti_file_damaged(file, offset, "the header is no object");
 }
 
-static bt_status read_safetensors_header(bt_tensors *t) {
-    uint64_t size = t->file.size, length = 0;
+static bt_status parse_header(content *c, const header *h) {
+    BTI_TRY(bti_parse_json(h->file, 8, h->text, h->length, &c->header));
+    return take_entries(c, h);
+}
+
+static bt_status read_safetensors_header(const bti_file *file, content *c) {
+    uint64_t size = file->size, length = 0;
     unsigned char bytes[8];
     if (size < 8)
-        return bti_file_damaged(&t->file, size,
-                                "too short for a safetensors file, which begins with 8 bytes of length");
-    BTI_TRY(bti_file_read(&t->file, 0, bytes, sizeof bytes));
+        return bti_file_damaged(file, size, "too short for a safetensors file, which begins with 8 bytes of length");
+    BTI_TRY(bti_file_read(file, 0, bytes, sizeof bytes));
     for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
-    if (length > BTI_SAFETENSORS_MAX_HEADER || length > size - 8)
-        BTI_TRY(bti_file_check_format(&t->file,
-                                      "safetensors; in Python, safetensors.torch.save_file(model.state_dict(), "
-                                      "\"model.safetensors\") makes one"));
     if (length > BTI_SAFETENSORS_MAX_HEADER)
-        return bti_file_damaged(&t->file, 0, "a header of %llu bytes; at most %u are allowed",
-                                (unsigned long long)length, BTI_SAFETENSORS_MAX_HEADER);
+        return bti_file_damaged(file, 0, "a header of %llu bytes; at most %u are allowed", (unsigned long long)length,
+                                BTI_SAFETENSORS_MAX_HEADER);
     if (length > size - 8)
-        return bti_file_damaged(&t->file, 0, "a header of %llu bytes in a file of %llu", (unsigned long long)length,
+        return bti_file_damaged(file, 0, "a header of %llu bytes in a file of %llu", (unsigned long long)length,
                                 (unsigned long long)size);
     if (length < 2)
-        return bti_file_damaged(&t->file, 0, "a header of %llu bytes; the least is {}", (unsigned long long)length);
+        return bti_file_damaged(file, 0, "a header of %llu bytes; the least is {}", (unsigned long long)length);
     char *text = bti_alloc((size_t)length);
     if (!text) return bti_no_memory();
-    bt_status status = bti_file_read(&t->file, 8, text, (size_t)length);
-    if (status == BT_OK) status = parse_header(t, &(header){&t->file, text, (size_t)length});
+    bt_status status = bti_file_read(file, 8, text, (size_t)length);
+    if (status == BT_OK) status = parse_header(c, &(header){file, text, (size_t)length});
     bti_free(text);
     return status;
 }
 
-static void clear_tensors(void *object) {
-    bt_tensors *t = object;
-    bti_file_close(&t->file);
-    json_decref(t->header);
-    bti_free(t->tensors);
-    bti_free(t->by_name);
+/* --- the format ------------------------------------------------------------------------------------------------------ */
+
+static const tensor *tensor_at(const bt_tensors *t, int index) {
+    return &((const content *)t->content)->tensors[index];
 }
 
-static const bti_handle_class tensors_class = {BTI_OWNED_TENSORS, sizeof(bt_tensors), clear_tensors, NULL};
-
-bt_status bt_tensors_open(const char *path, bt_tensors **tensors) {
-    BTI_PUBLIC("bt_tensors_open");
-    if (!tensors) return bti_fail(BT_INVALID_ARGUMENT, "where to put the tensors is NULL");
-    *tensors = NULL;
-    bt_tensors *t = bti_owned_new(BTI_OWNED_TENSORS, sizeof *t);
-    if (!t) return bti_no_memory();
-    bt_status status = bti_file_open(path, &t->file);
-    if (status == BT_OK) status = read_safetensors_header(t);
-    if (status != BT_OK) {
-        bt_tensors_close(t);
-        return status;
-    }
-    *tensors = t;
+static bt_status describe_tensor(const bt_tensors *t, int index, bti_tensor *described) {
+    const tensor *of = tensor_at(t, index);
+    *described = (bti_tensor){of->dtype->name, of->dtype->dtype, of->rank, of->shape};
     return BT_OK;
 }
 
-void bt_tensors_close(bt_tensors *t) { bti_handle_release(&tensors_class, t, "bt_tensors_close"); }
-
-/* --- asking --------------------------------------------------------------------------------------------------------- */
-
-/* NULL gives no cause. */
-static bool tensors_are_open(const bt_tensors *t, const char *name) {
-    return t && bti_handle_check(BTI_OWNED_TENSORS, t, name) == BT_OK;
-}
-
-int bt_tensors_count(const bt_tensors *t) { return tensors_are_open(t, "bt_tensors_count") ? t->count : 0; }
-
-const char *bt_tensors_name(const bt_tensors *t, int index) {
-    return tensors_are_open(t, "bt_tensors_name") && index >= 0 && index < t->count ? t->tensors[index].name : NULL;
-}
-
-const char *bt_tensors_metadata(const bt_tensors *t, const char *key) {
-    if (!key || !tensors_are_open(t, "bt_tensors_metadata")) return NULL;
-    return json_string_value(json_object_get(json_object_get(t->header, BTI_SAFETENSORS_METADATA), key));
-}
-
-const bti_tensor *bti_tensors_find(const bt_tensors *t, const char *name) {
-    int low = 0, high = t->count;
-    while (low < high) {
-        int middle = low + (high - low) / 2;
-        const bti_tensor *tensor = &t->tensors[t->by_name[middle]];
-        int order = strcmp(name, tensor->name);
-        if (order == 0) return tensor;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
-}
-
-bt_array *bti_tensors_read(const bt_tensors *t, const bti_tensor *tensor) {
-    bt_dtype dtype = tensor->dtype->dtype;
+static bt_array *read_tensor(const bt_tensors *t, int index) {
+    const tensor *of = tensor_at(t, index);
+    bt_dtype dtype = of->dtype->dtype;
     if (dtype == BT_DTYPE_COUNT)
         return bti_poisonf(BT_UNIMPLEMENTED, "%s: tensor \"%s\" has dtype %s, which berth has not", t->file.path,
-                           bti_quote(tensor->name).text, tensor->dtype->name);
-    if (tensor->rank > BT_MAX_RANK)
+                           bti_quote(of->name).text, of->dtype->name);
+    if (of->rank > BT_MAX_RANK)
         return bti_poisonf(BT_UNIMPLEMENTED, "%s: tensor \"%s\" has %d dimensions; berth has up to %d", t->file.path,
-                           bti_quote(tensor->name).text, tensor->rank, BT_MAX_RANK);
-    void *data = bti_alloc((size_t)tensor->bytes); /* no more than the file holds */
+                           bti_quote(of->name).text, of->rank, BT_MAX_RANK);
+    void *data = bti_alloc((size_t)of->bytes);
     if (!data)
         return bti_poisonf(BT_RESOURCE_EXHAUSTED, "out of host memory: %llu bytes of tensor \"%s\"",
-                           (unsigned long long)tensor->bytes, bti_quote(tensor->name).text);
-    bt_status status = bti_file_read(&t->file, tensor->begin, data, (size_t)tensor->bytes);
+                           (unsigned long long)of->bytes, bti_quote(of->name).text);
+    bt_status status = bti_file_read(&t->file, of->begin, data, (size_t)of->bytes);
     if (status == BT_OK && dtype == BT_BOOL)
-        status = bti_file_check_bools(&t->file, tensor->begin, data, (size_t)tensor->bytes);
-    bt_array *array = status == BT_OK ? bt_from(data, dtype, tensor->shape) : bti_file_poison();
+        status = bti_file_check_bools(&t->file, of->begin, data, (size_t)of->bytes);
+    bt_array *array = status == BT_OK ? bt_from(data, dtype, of->shape) : bti_file_poison();
     bti_free(data);
     return array;
 }
 
-bt_array *bt_tensors_get(bt_tensors *t, const char *name) {
-    BTI_PUBLIC("bt_tensors_get");
-    bti_error *error = bti_handle_error(BTI_OWNED_TENSORS, t, "bt_tensors_get");
-    if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
-    if (!name) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the name is NULL"));
-    const bti_tensor *tensor = bti_tensors_find(t, name);
-    if (!tensor)
-        BTI_RETURN(bti_poisonf(BT_NOT_FOUND, "%s holds no tensor \"%s\"; it holds %d others", t->file.path,
-                               bti_quote(name).text, t->count));
-    BTI_RETURN(bti_tensors_read(t, tensor));
+static const char *find_metadata(const bt_tensors *t, const char *key) {
+    const content *c = t->content;
+    return json_string_value(json_object_get(json_object_get(c->header, BTI_SAFETENSORS_METADATA), key));
+}
+
+static void clear_content(void *object) {
+    content *c = object;
+    json_decref(c->header);
+    bti_free(c->tensors);
+    bti_free(c);
+}
+
+bt_status bti_open_safetensors(bt_tensors *t) {
+    static const bti_archive_format safetensors = {describe_tensor, read_tensor, find_metadata, clear_content};
+    content *c = t->content = bti_calloc(1, sizeof *c);
+    if (!c) return bti_no_memory();
+    t->format = &safetensors;
+    BTI_TRY(read_safetensors_header(&t->file, c));
+    if (!bti_names_make(&t->names, c->count)) return bti_no_memory();
+    for (int i = 0; i < c->count; i++) t->names.names[i] = c->tensors[i].name;
+    (void)bti_names_sort(&t->names); /* JSON_REJECT_DUPLICATES */
+    return BT_OK;
 }

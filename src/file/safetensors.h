@@ -3,16 +3,15 @@
 #ifndef BTI_FILE_SAFETENSORS_H
 #define BTI_FILE_SAFETENSORS_H
 
-#include <berth/file.h>
+#include <berth/dtype.h>
 #include <jansson.h>
 
-#include "array/handle.h"
 #include "file/io.h"
 
 #define BTI_SAFETENSORS_MAX_HEADER 100000000u
 #define BTI_SAFETENSORS_METADATA "__metadata__"
 
-/* A dtype of the format. The table has the order of the official writer, which writes tensors with the last dtype first. */
+/* A dtype of the format, named in messages about other formats too. The table has the order of the official writer, which writes tensors with the last dtype first. */
 typedef struct bti_tensor_dtype {
     const char *name;
     unsigned bits;
@@ -20,27 +19,23 @@ typedef struct bti_tensor_dtype {
 } bti_tensor_dtype;
 const bti_tensor_dtype *bti_tensor_dtype_of(bt_dtype dtype);
 
-typedef struct bti_tensor {
-    const char *name; /* points into the header */
-    const bti_tensor_dtype *dtype;
-    int rank;       /* may be above 8 */
-    bt_shape shape; /* the first 8 sizes */
-    uint64_t begin; /* in the file */
-    uint64_t bytes;
-} bti_tensor;
+/* The object of a JSON text that stands at this offset of a file; *json is the caller's, also after an error. */
+bt_status bti_parse_json(const bti_file *file, uint64_t offset, const char *text, size_t length, json_t **json);
 
-struct bt_tensors {
-    bti_owned head;
-    bti_file file;
-    json_t *header;
-    bti_tensor *tensors; /* in the order of the data */
-    int *by_name;        /* indices of `tensors`, sorted by name */
+/* --- writing -------------------------------------------------------------------------------------------------------- */
+
+/* A file's header and arrays, in the order of the data. */
+typedef struct bti_safetensors {
+    struct bti_safetensors_entry *entries;
     int count;
-};
+    json_t *header;
+} bti_safetensors;
 
-/* NULL when there is none of that name. */
-const bti_tensor *bti_tensors_find(const bt_tensors *tensors, const char *name);
-/* As bt_tensors_get, of a tensor that was found. */
-bt_array *bti_tensors_read(const bt_tensors *tensors, const bti_tensor *tensor);
+/* Checks the arguments of bt_save. *file is to be freed, also after an error. The arrays and names must outlive it. */
+bt_status bti_safetensors_prepare(bti_safetensors *file, const char *const *names, bt_array *const *arrays, int count,
+                                  const char *const *metadata);
+/* Writes all of the file, whose arrays are computed or about to be. */
+bt_status bti_safetensors_write(const bti_safetensors *file, bti_writer *writer);
+void bti_safetensors_free(bti_safetensors *file);
 
 #endif

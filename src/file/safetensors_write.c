@@ -1,13 +1,16 @@
 /* Writes safetensors: the bytes that the official writer gives for the same arrays. */
+#include "file/safetensors.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+#include <berth/file.h>
 
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/quote.h"
-#include "file/safetensors.h"
 
-typedef struct entry {
+typedef struct bti_safetensors_entry {
     const char *name;
     bt_array *array;
     const bti_tensor_dtype *dtype;
@@ -85,34 +88,43 @@ static bt_status write_safetensors_header(bti_writer *writer, const json_t *head
     return status;
 }
 
-static bt_status write_safetensors(const char *path, const json_t *header, const entry *entries, int count) {
-    bti_writer writer;
-    bt_status status = bti_writer_open(&writer, path);
-    if (status == BT_OK) status = write_safetensors_header(&writer, header);
-    for (int i = 0; i < count && status == BT_OK; i++) status = bti_writer_add_array(&writer, entries[i].array);
-    if (status == BT_OK) status = bti_writer_commit(&writer);
-    bti_writer_discard(&writer);
-    return status;
+bt_status bti_safetensors_prepare(bti_safetensors *file, const char *const *names, bt_array *const *arrays, int count,
+                                  const char *const *metadata) {
+    *file = (bti_safetensors){0};
+    if (count < 0 || (count && (!names || !arrays)))
+        return bti_fail(BT_INVALID_ARGUMENT, "%d arrays, names %s, arrays %s", count, names ? "given" : "NULL",
+                        arrays ? "given" : "NULL");
+    *file = (bti_safetensors){bti_calloc((size_t)count + 1, sizeof *file->entries), count, json_object()};
+    if (!file->entries || !file->header) return bti_no_memory();
+    BTI_TRY(list_entries(file->entries, names, arrays, count));
+    if (!add_metadata(file->header, metadata))
+        return bti_fail(BT_INVALID_ARGUMENT, "metadata are pairs of UTF-8 texts, NULL after the last pair");
+    return describe_tensors(file->entries, count, file->header);
+}
+
+bt_status bti_safetensors_write(const bti_safetensors *file, bti_writer *writer) {
+    BTI_TRY(write_safetensors_header(writer, file->header));
+    for (int i = 0; i < file->count; i++) BTI_TRY(bti_writer_add_array(writer, file->entries[i].array));
+    return BT_OK;
+}
+
+void bti_safetensors_free(bti_safetensors *file) {
+    json_decref(file->header);
+    bti_free(file->entries);
+    *file = (bti_safetensors){0};
 }
 
 bt_status bt_save(const char *path, const char *const *names, bt_array *const *arrays, int count,
                   const char *const *metadata) {
     BTI_PUBLIC("bt_save");
-    if (count < 0 || (count && (!names || !arrays)))
-        return bti_fail(BT_INVALID_ARGUMENT, "%d arrays, names %s, arrays %s", count, names ? "given" : "NULL",
-                        arrays ? "given" : "NULL");
-    entry *entries = bti_calloc((size_t)count + 1, sizeof *entries);
-    json_t *header = json_object();
-    bt_status status = BT_OK;
-    if (!entries || !header) BTI_TRY_OR(bti_no_memory(), end);
-    BTI_TRY_OR(list_entries(entries, names, arrays, count), end);
-    if (!add_metadata(header, metadata))
-        BTI_TRY_OR(bti_fail(BT_INVALID_ARGUMENT, "metadata are pairs of UTF-8 texts, NULL after the last pair"), end);
-    BTI_TRY_OR(describe_tensors(entries, count, header), end);
-    BTI_TRY_OR(bt_eval_all(arrays, count), end);
-    status = write_safetensors(path, header, entries, count);
-end:
-    json_decref(header);
-    bti_free(entries);
+    bti_safetensors file;
+    bti_writer writer = {.fd = -1};
+    bt_status status = bti_safetensors_prepare(&file, names, arrays, count, metadata);
+    if (status == BT_OK) status = bt_eval_all(arrays, count);
+    if (status == BT_OK) status = bti_writer_open(&writer, path);
+    if (status == BT_OK) status = bti_safetensors_write(&file, &writer);
+    if (status == BT_OK) status = bti_writer_commit(&writer);
+    bti_writer_discard(&writer);
+    bti_safetensors_free(&file);
     return status;
 }

@@ -1,0 +1,127 @@
+/* .npz: a zip archive of .npy files, as NumPy's savez and savez_compressed write it. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/quote.h"
+#include "base/str.h"
+#include "file/npy.h"
+#include "file/safetensors.h"
+#include "file/tensors.h"
+
+#define SUFFIX ".npy"
+enum { SUFFIX_LENGTH = sizeof SUFFIX - 1 };
+
+/* --- reading -------------------------------------------------------------------------------------------------------- */
+
+/* The content is the texts of the names; members and names have the same indices. */
+
+static bt_status describe_member(const bt_tensors *t, int index, bti_tensor *tensor) {
+    bti_file member;
+    bti_npy npy;
+    BTI_TRY(bti_zip_extract(&t->zip, index, &member));
+    bt_status status = bti_npy_read_header(&npy, &member);
+    if (status == BT_OK)
+        *tensor = (bti_tensor){bti_tensor_dtype_of(npy.dtype)->name, npy.dtype, npy.shape.rank, npy.shape};
+    bti_file_close(&member);
+    return status;
+}
+
+static bt_array *read_member(const bt_tensors *t, int index) {
+    bti_file member;
+    bti_npy npy;
+    if (bti_zip_extract(&t->zip, index, &member) != BT_OK) return bti_file_poison();
+    bt_array *array = bti_npy_read_header(&npy, &member) == BT_OK ? bti_npy_read(&npy) : bti_file_poison();
+    bti_file_close(&member);
+    return array;
+}
+
+static const char *no_metadata(const bt_tensors *t, const char *key) { return (void)t, (void)key, NULL; }
+
+bt_status bti_open_npz(bt_tensors *t) {
+    static const bti_archive_format npz = {describe_member, read_member, no_metadata, bti_free};
+    const bti_names *members = &t->zip.names;
+    size_t bytes = 1;
+    for (int i = 0; i < members->count; i++) {
+        size_t length = strlen(members->names[i]);
+        if (length < SUFFIX_LENGTH || strcmp(members->names[i] + length - SUFFIX_LENGTH, SUFFIX))
+            return bti_file_damaged(&t->file, t->zip.members[i].header,
+                                    "a zip archive with a member \"%s\", so neither a .npz, which has only .npy files, "
+                                    "nor a .pt of PyTorch, which has a data.pkl in a folder",
+                                    bti_quote(members->names[i]).text);
+        bytes += length + 1;
+    }
+    char *text = t->content = bti_alloc(bytes);
+    if (!text || !bti_names_make(&t->names, members->count)) return bti_free(text), t->content = NULL, bti_no_memory();
+    t->format = &npz;
+    for (int i = 0; i < members->count; i++) {
+        size_t length = strlen(members->names[i]) - SUFFIX_LENGTH;
+        memcpy(text, members->names[i], length);
+        text[length] = '\0';
+        t->names.names[i] = text;
+        text += length + 1;
+    }
+    (void)bti_names_sort(&t->names); /* members have different names */
+    return BT_OK;
+}
+
+/* --- writing -------------------------------------------------------------------------------------------------------- */
+
+static bt_status check_arrays(const char *const *names, bt_array *const *arrays, int count) {
+    if (count < 0 || (count && (!names || !arrays)))
+        return bti_fail(BT_INVALID_ARGUMENT, "%d arrays, names %s, arrays %s", count, names ? "given" : "NULL",
+                        arrays ? "given" : "NULL");
+    bti_names all = {0};
+    bt_status status = BT_OK;
+    for (int i = 0; i < count && status == BT_OK; i++) {
+        if (!names[i]) return bti_fail(BT_INVALID_ARGUMENT, "name %d of %d is NULL", i + 1, count);
+        if (!arrays[i]) return bti_fail(BT_INVALID_ARGUMENT, "the array of \"%s\" is NULL", bti_quote(names[i]).text);
+        if (strlen(names[i]) > UINT16_MAX - SUFFIX_LENGTH)
+            return bti_fail(BT_INVALID_ARGUMENT, "the name \"%s\" has more than 65531 bytes", bti_quote(names[i]).text);
+    }
+    if (!bti_names_make(&all, count)) status = bti_no_memory();
+    for (int i = 0; i < count && status == BT_OK; i++) all.names[i] = names[i];
+    const char *twice = status == BT_OK ? bti_names_sort(&all) : NULL;
+    if (twice) status = bti_fail(BT_INVALID_ARGUMENT, "the name \"%s\" is given twice", bti_quote(twice).text);
+    bti_names_free(&all);
+    return status;
+}
+
+static bt_status write_elements(bti_zip_writer *zip, bt_array *array) {
+    size_t bytes = (size_t)bt_count(array) * bt_dtype_size(bt_dtype_of(array));
+    void *data = bti_alloc(bytes);
+    if (!data) return bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory: %zu bytes to write an array", bytes);
+    bt_status status = bt_read(array, data, bytes);
+    if (status == BT_OK) status = bti_zip_writer_add(zip, data, bytes);
+    bti_free(data);
+    return status;
+}
+
+static bt_status write_member(bti_zip_writer *zip, const char *name, bt_array *array, bool compressed) {
+    bti_str file = {0}, header = {0};
+    bti_str_add(&file, name);
+    bti_str_add(&file, SUFFIX);
+    bt_status status = file.failed ? bti_no_memory() : bti_zip_writer_begin(zip, file.text, compressed);
+    if (status == BT_OK) status = bti_npy_header(bt_dtype_of(array), bt_shape_of(array), &header);
+    if (status == BT_OK) status = bti_zip_writer_add(zip, header.text, header.length);
+    if (status == BT_OK) status = write_elements(zip, array);
+    if (status == BT_OK) status = bti_zip_writer_end(zip);
+    bti_str_free(&file);
+    bti_str_free(&header);
+    return status;
+}
+
+bt_status bt_save_npz(const char *path, const char *const *names, bt_array *const *arrays, int count, bool compressed) {
+    BTI_PUBLIC("bt_save_npz");
+    BTI_TRY(check_arrays(names, arrays, count));
+    BTI_TRY(bt_eval_all(arrays, count));
+    for (int i = 0; i < count; i++) BTI_TRY(bt_block(arrays[i]));
+    bti_writer writer;
+    bt_status status = bti_writer_open(&writer, path);
+    bti_zip_writer *zip = status == BT_OK ? bti_zip_writer_new(&writer) : NULL;
+    if (status == BT_OK && !zip) status = bti_no_memory();
+    for (int i = 0; i < count && status == BT_OK; i++) status = write_member(zip, names[i], arrays[i], compressed);
+    if (zip) status = bti_zip_writer_finish(zip, status);
+    if (status == BT_OK) status = bti_writer_commit(&writer);
+    bti_writer_discard(&writer);
+    return status;
+}
