@@ -375,7 +375,7 @@ static bt_status run_opcode(machine *m, int opcode) {
     }
 }
 
-static bt_status run(machine *m) {
+static bt_status run_machine(machine *m) {
     for (;;) {
         uint64_t opcode = 0;
         m->op = m->at;
@@ -391,7 +391,7 @@ static bt_status run(machine *m) {
 bt_status bti_pickle_load(bti_pickle *pickle, const bti_file *file) {
     *pickle = (bti_pickle){0};
     machine m = {.p = pickle, .file = file, .bytes = (const unsigned char *)file->memory, .size = (size_t)file->size};
-    bt_status status = run(&m);
+    bt_status status = run_machine(&m);
     bti_vec_free(&m.stack);
     bti_vec_free(&m.memo);
     return status;
