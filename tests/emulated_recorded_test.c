@@ -154,7 +154,7 @@ static bt_array *in_layout(int number) {
     enum { AXES = 7 };
     float data[1 << AXES];
     bt_shape small = {AXES, {0}}, whole = {AXES, {0}};
-    bt_axes reversed = {AXES, {0}};
+    bt_axes reversed = {.count = AXES};
     unsigned still = 0;
     while (still & still << 1 || number--) still++;
     for (int i = 0; i < COUNT(data); i++) data[i] = 3;

@@ -77,7 +77,7 @@ static int transposed(bt_array *a, bt_array *b, bt_dtype dtype, bt_array **out) 
     int64_t axes[4] = {0};
     int rank = bt_rank(p);
     for (int i = 0; i < rank; i++) axes[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-    bt_array *turned = bt_permute_axes(p, (bt_axes){rank, {axes[0], axes[1], axes[2], axes[3]}});
+    bt_array *turned = bt_permute_axes(p, (bt_axes){.count = rank, .axis = {axes[0], axes[1], axes[2], axes[3]}});
     out[0] = bt_add(turned, narrow(turned, 0, 0.2));
     out[1] = bt_sub(p, narrow(p, 0, 0.6));
     return 2;
@@ -167,7 +167,7 @@ static bt_array *factor(bt_dtype dtype, int batch, const int64_t *leading, int64
     bt_array *x = filled(dtype, shape, 0.17);
     for (int axis = batch; axis < batch + 2 && how == 2; axis++) x = bt_slice_axis(x, axis, 0, shape.size[axis], 2);
     if (!turned) return x;
-    bt_axes axes = {batch + 2, {0, 1, 2, 3}};
+    bt_axes axes = {.count = batch + 2, .axis = {0, 1, 2, 3}};
     axes.axis[batch] = batch + 1;
     axes.axis[batch + 1] = batch;
     return bt_permute_axes(x, axes);

@@ -94,6 +94,8 @@ static void numbers_that_do_not_fit(void **state) {
     FAILS(bt_eval(bt_add(w, UINT64_MAX)), BT_INVALID_ARGUMENT, "18446744073709551615 does not fit int64");
     FAILS(bt_eval(bt_add(w, NULL)), BT_INVALID_ARGUMENT, "bt_add: array argument 2 is NULL");
     IS(bt_add(i, -128), BT_I8, "[-127]");
+    IS(bt_lt(u, 256), BT_BOOL, "[ True]"); /* compared as int64 */
+    IS(bt_eq(-1, u), BT_BOOL, "[False]");
     IS(bt_add(w, INT64_MAX), BT_U64, "[9223372036854775808]");
 }
 
@@ -106,6 +108,26 @@ static void numbers_have_gradients_and_work_in_functions(void **state) {
     bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
     bt_array *n = BT_ARRAY(int32_t, (3), 1, 2, 3);
     IS(bt_call1(f, &n, 1), BT_I32, "[ 4  7 10]");
+}
+
+static void three(bt_array *const *args, bt_array **results, void *data) {
+    (void)data;
+    results[0] = bt_add(args[0], bt_add(1, 2));
+}
+static void seven(bt_array *const *args, bt_array **results, void *data) {
+    (void)args, (void)data;
+    results[0] = bt_add(3, 4);
+}
+
+static void numbers_of_branches_take_the_dtype_of_the_other(void **state) {
+    (void)state;
+    BT_SCOPED;
+    bt_array *n = BT_ARRAY(int16_t, (), 5), *result;
+    for (int first = 0; first < 2; first++)
+        for (int way = 0; way < 2; way++) {
+            OK(bt_cond(bt_gt(n, way ? 4 : 6), first ? three : seven, first ? seven : three, NULL, &n, 1, &result, 1));
+            IS(result, BT_I16, first == way ? "8" : "7");
+        }
 }
 
 /* --- options by name ----------------------------------------------------------------------------------------------------- */
@@ -196,7 +218,7 @@ static void a_device_or_its_name(void **state) {
     assert_ptr_equal(bt_default_device(), second);
     OK(bt_set_default_device(NULL));
     bt_device *none = NULL;
-    FAILS(bt_eval(bt_to(x, none)), BT_INVALID_ARGUMENT, "bt_to: \"\" is not a device name");
+    FAILS(bt_eval(bt_to(x, none)), BT_INVALID_ARGUMENT, "bt_to: the device is NULL");
 }
 
 static void a_default_commits_nothing(void **state) {
@@ -215,7 +237,14 @@ static void a_default_commits_nothing(void **state) {
     }
     BT_ON("gpu:0") BT_DEFAULT(second) assert_ptr_equal(bt_device_of(bt_ones(BT_F32, 1)), first);
     assert_ptr_equal(bt_default_device(), first);
-    BT_DEFAULT("gpu:9") FAILS(bt_eval(bt_ones(BT_F32, 1)), BT_NOT_FOUND, "GPU:9");
+    BT_DEFAULT("gpu:9") {
+        FAILS(bt_eval(bt_ones(BT_F32, 1)), BT_NOT_FOUND, "GPU:9");
+        OK(bt_eval(bt_neg(there))); /* what is committed does not ask */
+        BT_DEFAULT("cpu") OK(bt_eval(bt_ones(BT_F32, 1)));
+        BT_ON("cpu") OK(bt_eval(bt_ones(BT_F32, 1)));
+        FAILS(bt_eval(bt_ones(BT_F32, 1)), BT_NOT_FOUND, "GPU:9");
+    }
+    BT_DEFAULT("gpu:1") FAILS(bt_shutdown(), BT_FAILED_PRECONDITION, "block of this thread has not ended");
     bt_array *in = bt_input(BT_F32, 1), *out = bt_add(in, bt_ones(BT_F32, 1));
     bt_function *f = bt_function_new(&in, 1, &out, 1, NULL, 0);
     bt_array *zero = bt_zeros(BT_F32, 1);
@@ -267,6 +296,28 @@ static void labels_of_functions_are_those_of_their_bodies(void **state) {
     }
 }
 
+static void step(bt_array **carry, bt_array *const *x, bt_array **y, void *data) {
+    (void)x, (void)y;
+    BT_NAMED("round %d", *(int *)data) carry[0] = bt_tanh(carry[0]);
+}
+
+static void labels_of_loops_are_those_of_the_round(void **state) {
+    (void)state;
+    BT_SCOPED;
+    for (int round = 0; round < 4; round++) {
+        BT_SCOPED;
+        bt_array *x = bt_ones(BT_F32, 64, 64);
+        bt_profile *profile = bt_profile_start();
+        OK(bt_scan(step, &round, 3, &x, 1, NULL, 0, NULL, 0));
+        OK(bt_block(x));
+        BT_TEXT tables = NULL;
+        OK(bt_profile_stop(profile, NULL, &tables));
+        char label[32];
+        snprintf(label, sizeof label, "as \"round %d\"", round);
+        SAYS(tables, label);
+    }
+}
+
 static void labels_that_are_none(void **state) {
     (void)state;
     BT_SCOPED;
@@ -306,6 +357,7 @@ static void a_check_gives_what_it_checks(void **state) {
     bt_shared *w = BT_CHECK(bt_shared_new(x, NULL));
     bt_layer *layer = BT_CHECK(bt_dense(2, 3, NULL, bt_key(0)));
     bt_optimizer *optimizer = BT_CHECK(bt_sgd(0.1));
+    assert_non_null(BT_CHECK(bt_device_get(BT_CPU, 0)));
     BT_CHECK(bt_block(BT_CHECK(bt_apply(layer, bt_value(w)))));
     assert_non_null(optimizer);
 }
@@ -414,6 +466,7 @@ int main(void) {
         cmocka_unit_test(numbers_alone_stay_numbers),
         cmocka_unit_test(numbers_that_do_not_fit),
         cmocka_unit_test(numbers_have_gradients_and_work_in_functions),
+        cmocka_unit_test(numbers_of_branches_take_the_dtype_of_the_other),
         cmocka_unit_test(reductions_by_name),
         cmocka_unit_test(windows_and_losses_by_name),
         cmocka_unit_test(scopes_as_declarations),
@@ -421,6 +474,7 @@ int main(void) {
         cmocka_unit_test(a_default_commits_nothing),
         cmocka_unit_test(labels_nest_and_are_shown),
         cmocka_unit_test(labels_of_functions_are_those_of_their_bodies),
+        cmocka_unit_test(labels_of_loops_are_those_of_the_round),
         cmocka_unit_test(labels_that_are_none),
         cmocka_unit_test(an_error_is_handed_on),
         cmocka_unit_test(a_check_gives_what_it_checks),

@@ -99,7 +99,8 @@ BT_API void bti_scope_end(bti_scope_guard *guard);
 #endif
 
 /* `BT_SCOPED;` as a declaration: the same to the end of the C block that it stands in, so that `break`, `continue` and
- * `return` mean what they mean without it. */
+ * `return` mean what they mean without it. As with any declaration that something depends on, no `case` label and no
+ * `goto` may lead past it into its block (compilers of C do not say so). */
 #ifdef BERTH_BUILDING
 #define BT_SCOPED BTI_GUARD(scope, bti_scope_begin(NULL, 0))
 #else
@@ -144,16 +145,15 @@ BT_API void bti_on_end(bti_on_guard *guard);
 
 typedef struct bti_default_guard {
     int before;
-    bti_on_guard refused; /* if there is no such device */
-    bool is_refused;
+    void *refused; /* why the block outside has no device */
 } bti_default_guard;
-BT_API bti_default_guard bti_default_begin(const char *device, const char *file, int line);
+BT_API bti_default_guard bti_default_begin(const char *device);
 BT_API void bti_default_end(bti_default_guard *guard);
 
 /* `BT_DEFAULT("gpu:1") { ... }`: the default device of this thread inside, as JAX's default_device: what nothing else
- * places goes there, and is not committed to it. BT_ON is stronger, inside or outside. An unknown device is treated as by
- * BT_ON. */
-#define BT_DEFAULT(device) BTI_BLOCK(default, bti_default_begin(BTI_DEVICE(device), BTI_SITE))
+ * places goes there, and is not committed to it. BT_ON is stronger, inside or outside. An unknown device poisons
+ * what would go there. A function keeps the devices of its inputs and of what its body makes. */
+#define BT_DEFAULT(device) BTI_BLOCK(default, bti_default_begin(BTI_DEVICE(device)))
 
 typedef enum bt_transfers {
     BT_TRANSFERS_COPY, /* copies are inserted, counted, and shown by bt_explain */
@@ -316,8 +316,8 @@ BT_API bt_array *bt_i64(int64_t value);
 
 /* Numbers where operands of operations are expected: `bt_mul(x, 0.5)`, `bt_add(n, 1)`, `bt_lt(0, x)`. A real number is
  * bt_num(x). An integer is weaker still: it takes the dtype of the arrays that it is combined with, of integers too, and is
- * int64 with bool or alone; one that does not fit the dtype (300 with uint8) is INVALID_ARGUMENT. In C a bool is an array
- * of bool; `true` is the integer 1 there. The names of the functions themselves, `(bt_mul)(x, y)`, take arrays alone. */
+ * int64 with bool or alone; one that does not fit the dtype (300 with uint8) is INVALID_ARGUMENT. A bool is an array
+ * of bool; in C before C23 `true` is no bool but the integer 1. An unsigned number above INT64_MAX is refused. The names of the functions themselves, `(bt_mul)(x, y)`, take arrays alone. */
 BT_API bt_array *bti_num_of_integer(int64_t value);
 BT_API bt_array *bti_num_of_unsigned(uint64_t value);
 BT_API bt_array *bti_num_of_real(double value);
@@ -327,12 +327,20 @@ BT_API bt_array *bti_num_of_bool(bool value);
 #elif defined __cplusplus
 }
 static inline bt_array *bti_operand(bt_array *x) { return x; }
-static inline bt_array *bti_operand(bool x) { return bti_num_of_bool(x); }
+template <class T, typename std::enable_if<std::is_same<T, bool>::value, int>::type = 0>
+static inline bt_array *bti_operand(T x) {
+    return bti_num_of_bool(x);
+}
+bt_array *bti_operand(const volatile void *) = delete; /* another pointer is no operand */
+bt_array *bti_operand(const bt_array *) = delete;
+static inline bt_array *bti_operand(decltype(nullptr)) { return nullptr; }
 template <class T, typename std::enable_if<std::is_floating_point<T>::value, int>::type = 0>
 static inline bt_array *bti_operand(T x) {
     return bti_num_of_real(static_cast<double>(x));
 }
-template <class T, typename std::enable_if<std::is_integral<T>::value || std::is_enum<T>::value, int>::type = 0>
+template <class T,
+          typename std::enable_if<
+              (std::is_integral<T>::value && !std::is_same<T, bool>::value) || std::is_enum<T>::value, int>::type = 0>
 static inline bt_array *bti_operand(T x) {
     if (x > T()) return bti_num_of_unsigned(static_cast<uint64_t>(x));
     return bti_num_of_integer(static_cast<int64_t>(x));
@@ -425,7 +433,7 @@ BT_API void bt_print(bt_array *x);
 
 /* Waits for all work, frees everything that the calling thread's scopes hold, ends queues and closes devices. Optional:
  * a program may just exit. Device pointers must not be used afterwards; a later call opens devices again.
- * FAILED_PRECONDITION, and nothing is closed, while other threads have scopes, while arrays, shared variables or
+ * FAILED_PRECONDITION, and nothing is closed, inside of a BT_ON or BT_DEFAULT block, while other threads have scopes, while arrays, shared variables or
  * functions are retained, or while memory of bt_pinned is not freed. */
 BT_API BT_MUST_USE bt_status bt_shutdown(void);
 #define bt_shutdown(...) BTI_AT_MUST(bt_shutdown(__VA_ARGS__))

@@ -11,6 +11,7 @@ extern "C" {
 /* Options of attention; 0 and NULL mean the default in brackets. By name: `bt_attention(q, k, v, .causal = true)`. */
 typedef struct bt_attention_options {
     size_t size BTI_INITIALLY(sizeof(bt_attention_options)); /* set by the macro */
+    BTI_BY_NAME
     bool causal BTI_INITIALLY(false); /* query i reads keys 0 to i, as PyTorch's is_causal [all keys] */
     bool from_end BTI_INITIALLY(
         false); /* with causal: the last query reads up to the last key, the one before it one less (a KV cache) [false] */

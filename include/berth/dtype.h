@@ -38,7 +38,7 @@ BT_API const char *bt_dtype_name(bt_dtype dtype);
 BT_API size_t bt_dtype_size(bt_dtype dtype);
 
 /* The dtype of an operation on a and b: JAX's type promotion with 64-bit types enabled (docs.jax.dev, "Type promotion
- * semantics"). BT_DTYPE_COUNT: a 8-bit float and another dtype, which have none. */
+ * semantics"). BT_DTYPE_COUNT: an 8-bit float and another dtype, which have none. */
 BT_API bt_dtype bt_promote(bt_dtype a, bt_dtype b);
 
 /* The dtype called `name` (NumPy's names and the short forms "f32", "bf16", "i8"...); BT_DTYPE_COUNT when there is none. */

@@ -17,7 +17,8 @@ typedef enum bt_reduction {
 
 /* Options of losses; 0 or NULL means the default in brackets. What a loss does not know is refused. */
 typedef struct bt_loss_options {
-    size_t size BTI_INITIALLY(sizeof(bt_loss_options));   /* set by the macro */
+    size_t size BTI_INITIALLY(sizeof(bt_loss_options)); /* set by the macro */
+    BTI_BY_NAME
     bt_reduction reduction BTI_INITIALLY(BT_REDUCE_MEAN); /* BT_REDUCE_MEAN, BT_REDUCE_SUM or BT_REDUCE_NONE [mean] */
     bt_array *weights
         BTI_INITIALLY(NULL); /* of classes [C] in bt_cross_entropy; of elements in the others, broadcast to x [1] */

@@ -27,17 +27,19 @@ extern "C" {
 
 /* Axes by value: BT_AXES(0, -1); BT_AXES() are none. BT_ALL, and a structure that is all 0, mean all axes. */
 typedef struct bt_axes {
-    int count; /* 0: all; BTI_NO_AXES: none */
+    BTI_BY_NAME    /* so that a number is no list of axes */
+        int count; /* 0: all; BTI_NO_AXES: none */
     int64_t axis[BT_MAX_RANK];
 } bt_axes;
 #define BTI_NO_AXES (-1)
-static inline bt_axes bti_axes_from_shape(bt_shape shape) {
-    bt_axes axes = {shape.rank ? shape.rank : BTI_NO_AXES, {0}};
-    for (int i = 0; i < shape.rank && i < BT_MAX_RANK; i++) axes.axis[i] = shape.size[i];
+static inline bt_axes bti_axes_all(void) {
+    bt_axes axes = {NULL, 0, {0}};
     return axes;
 }
-static inline bt_axes bti_axes_all(void) {
-    bt_axes axes = {0, {0}};
+static inline bt_axes bti_axes_from_shape(bt_shape shape) {
+    bt_axes axes = bti_axes_all();
+    axes.count = shape.rank ? shape.rank : BTI_NO_AXES;
+    for (int i = 0; i < shape.rank && i < BT_MAX_RANK; i++) axes.axis[i] = shape.size[i];
     return axes;
 }
 #define BT_AXES(...) bti_axes_from_shape(BT_SHAPE(__VA_ARGS__))
@@ -297,7 +299,7 @@ BT_API bt_array *bt_quantile(bt_array *x, double q, bt_axes axes, bool keep);
 /* bt_quantile with q 0.5. */
 BT_API bt_array *bt_median(bt_array *x, bt_axes axes, bool keep);
 
-/* What reductions go over. */
+/* The arguments of a reduction behind the array, by place or by name. */
 typedef struct bt_over {
     BTI_START
     bt_axes axes BTI_INITIALLY({}); /* [all] */

@@ -179,6 +179,8 @@ extern "C" {
 #define BTI_START char start; /* so that what follows in a literal may be nothing */
 #define BTI_VALUE(type, ...) ((type){.start = 0, __VA_ARGS__})
 #endif
+/* Stands where a value without a name would go: no type but its own does. */
+#define BTI_BY_NAME struct bti_by_name *by_name BTI_INITIALLY(NULL);
 #define BTI_OPTIONS(type, ...) BTI_ADDRESS(type, BTI_OVERRIDING(BTI_LITERAL(type){BTI_SIZE_OF(type) __VA_ARGS__}))
 
 #ifdef __cplusplus

@@ -16,15 +16,16 @@ BT_API bt_array *bt_conv2d(bt_array *x, bt_array *w, const int64_t stride[2], co
                            const int64_t pad_high[2], int64_t groups);
 #define bt_conv2d(...) BTI_AT(bt_array *, bt_conv2d(__VA_ARGS__))
 
-/* Options of convolutions; by axis behind the first two. 0 means the default in brackets. By name: `bt_conv(x, w, .stride = {2, 2}, .pad_low = {1, 1})`. */
+/* Options of convolutions; by axis behind the first two. 0 means the default in brackets. By name: `bt_conv(x, w, .stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1})`; an axis that a list does not reach has the default. */
 typedef struct bt_conv_options {
     size_t size BTI_INITIALLY(sizeof(bt_conv_options)); /* set by the macro */
-    int64_t stride[3] BTI_INITIALLY({});                /* [1] */
-    int64_t pad_low[3] BTI_INITIALLY({});               /* zeros before x [0] */
-    int64_t pad_high[3] BTI_INITIALLY({});              /* zeros behind x [0] */
-    int64_t dilation[3] BTI_INITIALLY({});              /* from one element of the kernel to the next [1] */
-    int64_t groups BTI_INITIALLY(0);                    /* [1] */
-    int64_t output_pad[3] BTI_INITIALLY({});            /* of bt_conv_transposed: so much longer at the end [0] */
+    BTI_BY_NAME
+    int64_t stride[3] BTI_INITIALLY({});     /* [1] */
+    int64_t pad_low[3] BTI_INITIALLY({});    /* zeros before x [0] */
+    int64_t pad_high[3] BTI_INITIALLY({});   /* zeros behind x [0] */
+    int64_t dilation[3] BTI_INITIALLY({});   /* from one element of the kernel to the next [1] */
+    int64_t groups BTI_INITIALLY(0);         /* [1] */
+    int64_t output_pad[3] BTI_INITIALLY({}); /* of bt_conv_transposed: so much longer at the end [0] */
 } bt_conv_options;
 #define BT_CONV(...) BTI_OPTIONS(bt_conv_options, __VA_ARGS__)
 
@@ -38,11 +39,12 @@ BT_API bt_array *bt_conv_transposed(bt_array *y, bt_array *w, const bt_conv_opti
 /* Options of pooling, by axis behind the first two; 0 means the default in brackets. By name: `bt_max_pool(x, .window = {3, 3}, .stride = {2, 2})`. */
 typedef struct bt_pool_options {
     size_t size BTI_INITIALLY(sizeof(bt_pool_options)); /* set by the macro */
-    int64_t window[3] BTI_INITIALLY({});                /* needed */
-    int64_t stride[3] BTI_INITIALLY({});                /* [the window] */
-    int64_t pad_low[3] BTI_INITIALLY({});               /* places before x [0]; less than the window */
-    int64_t pad_high[3] BTI_INITIALLY({});              /* behind it [0] */
-    int64_t dilation[3] BTI_INITIALLY({});              /* from one element of the window to the next [1] */
+    BTI_BY_NAME
+    int64_t window[3] BTI_INITIALLY({});    /* needed */
+    int64_t stride[3] BTI_INITIALLY({});    /* [the window] */
+    int64_t pad_low[3] BTI_INITIALLY({});   /* places before x [0]; less than the window */
+    int64_t pad_high[3] BTI_INITIALLY({});  /* behind it [0] */
+    int64_t dilation[3] BTI_INITIALLY({});  /* from one element of the window to the next [1] */
     bool exclude_pads BTI_INITIALLY(false); /* averages are of elements of x alone; else pads count as zeros */
 } bt_pool_options;
 #define BT_POOL(...) BTI_OPTIONS(bt_pool_options, __VA_ARGS__)

@@ -69,7 +69,7 @@ bt_array *bt_to(bt_array *x, const char *device) {
     if (poison) BTI_RETURN(poison);
     int id = -1;
     bool softened = false;
-    if (bti_device_place(device ? device : "", &id, &softened) != BT_OK) BTI_RETURN(bti_poison(bti_error_last()));
+    if (bti_device_place(device, &id, &softened) != BT_OK) BTI_RETURN(bti_poison(bti_error_last()));
     return move_result(&bti_public_, x, id, softened);
 }
 

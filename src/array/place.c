@@ -19,8 +19,9 @@ typedef struct block {
 
 typedef struct placement_state {
     BTI_VEC(block) blocks;
-    int lost;   /* blocks that there was no memory for: what is recorded inside is poisoned */
-    int policy; /* of the innermost BT_TRANSFERS block; -1: the flag's */
+    bti_error *no_default; /* why the innermost BT_DEFAULT block has no device */
+    int lost;              /* blocks that there was no memory for: what is recorded inside is poisoned */
+    int policy;            /* of the innermost BT_TRANSFERS block; -1: the flag's */
     bool policy_set;
     bti_forced forced;
     int replica; /* + 1; 0: outside of any */
@@ -34,7 +35,7 @@ static _Thread_local placement_state own_placement;
 
 bti_on_guard bti_on_begin(const char *device, const char *file, int line) {
     block b = {.device = -1, .site = {file, line}};
-    if (bti_device_place(device ? device : "", &b.device, &b.softened) != BT_OK) {
+    if (bti_device_place(device, &b.device, &b.softened) != BT_OK) {
         b.device = -1;
         b.error = bti_error_last();
     }
@@ -64,19 +65,26 @@ void bti_on_end(bti_on_guard *guard) {
     if (!own_placement.blocks.count) bti_vec_free(&own_placement.blocks);
 }
 
-bti_default_guard bti_default_begin(const char *device, const char *file, int line) {
+bti_default_guard bti_default_begin(const char *device) {
+    bti_default_guard guard = {bti_default_device_own(), own_placement.no_default};
     int id;
     bool softened;
-    if (bti_device_place(device ? device : "", &id, &softened) == BT_OK)
-        return (bti_default_guard){bti_default_device_enter(id), {.marked = true}, false};
-    return (bti_default_guard){0, bti_on_begin(device, file, line), true}; /* all inside is refused */
+    if (bti_device_place(device, &id, &softened) == BT_OK) {
+        own_placement.no_default = NULL;
+        bti_default_device_enter(id);
+    } else
+        own_placement.no_default = bti_error_last();
+    return guard;
 }
 
 void bti_default_end(bti_default_guard *guard) {
-    if (guard->is_refused)
-        bti_on_end(&guard->refused);
-    else
-        bti_default_device_enter(guard->before);
+    bti_error_release(own_placement.no_default);
+    own_placement.no_default = guard->refused;
+    bti_default_device_enter(guard->before);
+}
+
+bool bti_in_device_block(void) {
+    return own_placement.blocks.count || own_placement.no_default || bti_default_device_own() >= 0;
 }
 
 /* Whether committed inputs decide where operations of this thread go: no block does, nor placement=tensorflow. */
@@ -312,10 +320,10 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
         return check_input_transfers(inputs, count, b->device, b);
     }
     *placement = (bti_placement){bti_default_device_id(), false, BTI_RULE_DEFAULT};
-    if (bti_flag_choice(BTI_FLAG_placement) == BTI_PLACEMENT_TENSORFLOW)
-        return check_input_transfers(inputs, count, placement->device, NULL);
+    bool by_default = bti_flag_choice(BTI_FLAG_placement) == BTI_PLACEMENT_TENSORFLOW;
+    if (by_default && !own->no_default) return check_input_transfers(inputs, count, placement->device, NULL);
     const bti_node *first = NULL, *other = NULL;
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count && !by_default; i++) {
         const bti_node *node = bti_node_of(inputs[i]);
         if (!atomic_load(&node->committed)) continue;
         if (!first)
@@ -323,6 +331,8 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
         else if (!other && node->device != first->device)
             other = node;
     }
+    if (!first && own->no_default)
+        return bti_poisonf(bti_error_code(own->no_default), "%s", bti_error_message(own->no_default));
     if (!first) return NULL;
     if (!other)
         *placement = (bti_placement){first->device, true, BTI_RULE_COMMITTED};

@@ -64,5 +64,7 @@ bool bti_set_replica_devices(const int *devices, int count);
 int bti_replica_devices(const int **devices); /* borrowed; returns the count */
 /* Whether work on an array that is on the device may be done there: a block, or placement=tensorflow, may put it elsewhere. */
 bool bti_may_work_on(int device);
+/* Whether a BT_ON or BT_DEFAULT block of this thread is open. */
+bool bti_in_device_block(void);
 
 #endif

@@ -212,10 +212,11 @@ static bool write_all(writer *w, const bool *asked) {
 static bool write_places(writer *w, const bti_tuple *tuple);
 
 static bool write_place(writer *w, const bti_node *node) {
-    if (!bti_vec_reserve(&w->words, 3)) return false;
+    if (!bti_vec_reserve(&w->words, 4)) return false;
     add_word(w, (uint64_t)(uintptr_t)node->place.name);
     add_word(w, (uint64_t)(uintptr_t)node->place.site.file);
     add_word(w, (uint64_t)node->place.site.line);
+    add_word(w, (uint64_t)(uintptr_t)node->place.label);
     return !node->tuple || write_places(w, node->tuple);
 }
 

@@ -43,6 +43,7 @@ bt_status bti_device_place(const char *text, int *id, bool *softened) {
     bti_name name;
     bt_device *device = NULL;
     *softened = false;
+    if (!text) return bti_fail(BT_INVALID_ARGUMENT, "the device is NULL");
     BTI_TRY(bti_registry_check(0));
     BTI_TRY(bti_name_parse(text, &name));
     bt_status status = resolve_quietly(&name, text, &device);

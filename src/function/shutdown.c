@@ -36,6 +36,10 @@ static bt_status refuse_pinned(size_t blocks) {
 bt_status bt_shutdown(void) {
     BTI_PUBLIC("bt_shutdown");
     BTI_TRY(bti_host_check());
+    if (bti_in_device_block())
+        return bti_fail(
+            BT_FAILED_PRECONDITION,
+            "a BT_ON, BT_DEFAULT, BT_REPLICA or BT_STRATEGY block of this thread has not ended; end it first");
     if (bti_threads_with_scopes() > 1)
         return bti_fail(BT_FAILED_PRECONDITION, "%d other threads hold arrays in their scopes; let them end first",
                         bti_threads_with_scopes() - 1);

@@ -51,8 +51,8 @@ typedef struct call {
 } call;
 
 #define MEMBER(name) BTI_MEMBER(bt_attention_options, name)
-static const bti_member attention_members[] = {MEMBER(size),  MEMBER(causal), MEMBER(from_end),
-                                               MEMBER(scale), MEMBER(mask),   MEMBER(lengths)};
+static const bti_member attention_members[] = {MEMBER(size),  MEMBER(by_name), MEMBER(causal), MEMBER(from_end),
+                                               MEMBER(scale), MEMBER(mask),    MEMBER(lengths)};
 #undef MEMBER
 static const bti_sized_type attention_layout =
     BTI_SIZED_TYPE(bt_attention_options, "options", "BT_ATTENTION(.causal = true)", attention_members, NULL);

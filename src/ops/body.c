@@ -70,8 +70,7 @@ static void add_type(bti_str *text, const bti_type *type) {
 bt_status bti_body_output_like(bti_body *body, int i, const bti_type *type, const char *name, int index,
                                const char *as) {
     bt_array *x = body->outputs[i];
-    if (x && !bti_array_error(x) && bti_node_of(x)->weak &&
-        bti_dtype_is_float(type->dtype) >= bti_dtype_is_float(bti_dtype(x)))
+    if (x && !bti_array_error(x) && bti_node_of(x)->weak && bti_takes_weak(bti_dtype(x), type->dtype))
         body->outputs[i] = bti_cast(x, type->dtype);
     BTI_TRY(bti_body_output(body, i, name, index));
     bti_type made = bti_type_of(body->made[i]);

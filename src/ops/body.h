@@ -24,6 +24,10 @@ bt_status bti_body_input(bti_body *body, int i, const bti_type *type, int device
 /* Of weak scalars that are carried: those that the body hands back in another dtype become arguments of that one. again: whether there are any; the
  * body is then to be recorded once more. */
 bt_status bti_body_promote(const bti_body *body, bt_array *const *carry, bt_array **arguments, int count, bool *again);
+/* Whether a weak scalar becomes one of the dtype: floats take all, integers integers. */
+static inline bool bti_takes_weak(bt_dtype weak, bt_dtype dtype) {
+    return bti_dtype_is_float(dtype) || (!bti_dtype_is_float(weak) && dtype != BT_BOOL);
+}
 /* Output i must be there; weak scalars become strong. `name`: what errors call it. */
 bt_status bti_body_output(bti_body *body, int i, const char *name, int index);
 /* Also of this type; the error says what it is compared with. */

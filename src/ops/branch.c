@@ -41,11 +41,11 @@ static bt_status begin_branch(branch *b, bt_array *predicate, bt_array *const *a
 
 static bool is_there(const bt_array *x) { return x && !bti_array_error(x); }
 
-/* A weak scalar of the first branch takes the dtype that the second one has. */
+/* A weak scalar of the first branch takes the dtype that the second one has; integers take any but bool. */
 static void match_weak(branch *b, int result) {
     bt_array **x = &b->ways[0].outputs[result], *other = b->ways[1].outputs[result];
-    if (!is_there(*x) || !is_there(other) || !bti_node_of(*x)->weak || bti_node_of(other)->weak) return;
-    if (bti_dtype_is_float(bti_dtype(other))) *x = bti_cast(*x, bti_dtype(other));
+    if (!is_there(*x) || !is_there(other) || !bti_node_of(*x)->weak) return;
+    if (bti_takes_weak(bti_dtype(*x), bti_dtype(other))) *x = bti_cast(*x, bti_dtype(other));
 }
 
 static bt_status check_branch(branch *b) {

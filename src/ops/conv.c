@@ -249,8 +249,8 @@ bt_array *bt_conv2d(bt_array *x, bt_array *w, const int64_t stride[2], const int
 }
 
 #define MEMBER(name) BTI_MEMBER(bt_conv_options, name)
-static const bti_member option_members[] = {MEMBER(size),     MEMBER(stride), MEMBER(pad_low),   MEMBER(pad_high),
-                                            MEMBER(dilation), MEMBER(groups), MEMBER(output_pad)};
+static const bti_member option_members[] = {MEMBER(size),     MEMBER(by_name),  MEMBER(stride), MEMBER(pad_low),
+                                            MEMBER(pad_high), MEMBER(dilation), MEMBER(groups), MEMBER(output_pad)};
 #undef MEMBER
 static const bti_sized_type options_layout =
     BTI_SIZED_TYPE(bt_conv_options, "options", "BT_CONV(.stride = {2, 2})", option_members, NULL);

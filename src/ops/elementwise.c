@@ -118,12 +118,19 @@ bt_array *bti_record_aligned(bti_op op, bt_dtype in, bt_dtype out, bool weak, bt
     return bti_record(op, out, weak, inputs, count, attr);
 }
 
+/* Integers are compared with a number that does not fit their dtype where both fit. */
+static bt_dtype compared_at(bti_op op, bt_dtype met, bt_array *const *inputs) {
+    bool compares = op == BTI_OP_eq || op == BTI_OP_ne || op == BTI_OP_lt || op == BTI_OP_le;
+    bool fits = bti_number_fits(inputs[0], met) && bti_number_fits(inputs[1], met);
+    return compares && !fits && met != BT_U64 ? BT_I64 : met;
+}
+
 bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
     bt_array *inputs[2] = {x, y};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (poison) return poison;
     bool weak;
-    bt_dtype in, out, met = bti_meet(inputs, 2, &weak);
+    bt_dtype in, out, met = compared_at(op, bti_meet(inputs, 2, &weak), inputs);
     if ((poison = apply_dtype_rule(op, met, &in, &out))) return poison;
     return bti_record_aligned(op, in, out, stays_weak(weak, out), inputs, 2, NULL);
 }
@@ -434,6 +441,7 @@ bt_array *bt_logaddexp(bt_array *x, bt_array *y) {
 bt_array *bt_nan_to_num(bt_array *x, double nan, double posinf, double neginf) {
     BTI_PUBLIC("bt_nan_to_num");
     BTI_NEED(x);
+    if (bti_dtype_is_storage(bti_dtype(x))) BTI_RETURN(bti_float(x)); /* which refuses it */
     if (!bti_dtype_is_float(bti_dtype(x))) BTI_RETURN(x);
     bt_array *made = bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(INFINITY, x)), bti_scalar_like(posinf, x), x);
     made = bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(-INFINITY, x)), bti_scalar_like(neginf, x), made);

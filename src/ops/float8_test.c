@@ -30,6 +30,7 @@ static void arithmetic_is_refused(void **state) {
     BAD(sum, bt_sum(stored(), BT_ALL, false), meets);
     BAD(softmax, bt_softmax(stored(), 0), meets);
     BAD(mse, bt_mse(stored(), stored()), meets);
+    BAD(nan_to_num, bt_nan_to_num(stored(), 0, 0, 0), meets);
     assert_int_equal(bt_promote(BT_F8E4M3, BT_F32), BT_DTYPE_COUNT);
     assert_int_equal(bt_promote(BT_F8E5M2, BT_F8E5M2), BT_F8E5M2);
 }
@@ -123,6 +124,7 @@ static void scales(void **state) {
         assert_true(bt_item(bt_max(bt_abs(bt_sub(back, x)), BT_ALL, false)) < 2);
         assert_string_equal(bt_dtype_name(bt_dtype_of(back)), "float32");
         expect_text(bt_quantize_scale(bt_zeros(BT_F32, 3), BT_ALL, BT_I8), "[1.]");
+        expect_text(bt_quantize_scale(F32((2), NAN, 1e6F), BT_ALL, BT_I8), "[nan]");
         bt_array *a = bt_quantize(x, rows, BT_I8), *sums = bt_matmul_as(a, bt_transpose(a), BT_I32);
         bt_array *product = bt_dequantize(sums, bt_mul(rows, bt_transpose(rows)));
         assert_true(bt_item(bt_max(bt_abs(bt_sub(product, bt_matmul(x, bt_transpose(x)))), BT_ALL, false)) < 60);

@@ -7,9 +7,9 @@
 /* --- options -------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_loss_options, name)
-static const bti_member loss_members[] = {
-    MEMBER(size),   MEMBER(reduction), MEMBER(weights), MEMBER(positive_weights), MEMBER(label_smoothing),
-    MEMBER(ignore), MEMBER(ignored)};
+static const bti_member loss_members[] = {MEMBER(size),    MEMBER(by_name),          MEMBER(reduction),
+                                          MEMBER(weights), MEMBER(positive_weights), MEMBER(label_smoothing),
+                                          MEMBER(ignore),  MEMBER(ignored)};
 #undef MEMBER
 static const bti_sized_type loss_layout =
     BTI_SIZED_TYPE(bt_loss_options, "options", "BT_LOSS(.reduction = BT_REDUCE_SUM)", loss_members, NULL);

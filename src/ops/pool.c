@@ -101,8 +101,8 @@ static bt_array *pool_avg(bt_array *x, const pool *p) {
 /* --- windows by options ----------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_pool_options, name)
-static const bti_member option_members[] = {MEMBER(size),     MEMBER(window),   MEMBER(stride),      MEMBER(pad_low),
-                                            MEMBER(pad_high), MEMBER(dilation), MEMBER(exclude_pads)};
+static const bti_member option_members[] = {MEMBER(size),    MEMBER(by_name),  MEMBER(window),   MEMBER(stride),
+                                            MEMBER(pad_low), MEMBER(pad_high), MEMBER(dilation), MEMBER(exclude_pads)};
 #undef MEMBER
 static const bti_sized_type options_layout =
     BTI_SIZED_TYPE(bt_pool_options, "options", "BT_POOL(.window = {2, 2})", option_members, NULL);

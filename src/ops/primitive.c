@@ -104,20 +104,22 @@ bt_array *bt_num(double value) {
     BTI_PUBLIC("bt_num");
     BTI_RETURN(record_scalar(value, BT_F64, true));
 }
-bt_array *bti_num_of_real(double value) { return bt_num(value); }
+bt_array *bti_num_of_real(double value) {
+    BTI_PUBLIC("a number");
+    BTI_RETURN(record_scalar(value, BT_F64, true));
+}
 bt_array *bti_num_of_integer(int64_t value) {
-    BTI_PUBLIC("bt_num");
+    BTI_PUBLIC("a number");
     BTI_RETURN(bti_record(BTI_OP_const, BT_I64, true, NULL, 0, &(bti_attr){.constant = {(uint64_t)value}}));
 }
 bt_array *bti_num_of_unsigned(uint64_t value) {
     if (value <= INT64_MAX) return bti_num_of_integer((int64_t)value);
-    BTI_PUBLIC("bt_num");
-    BTI_RETURN(bti_poisonf(
-        BT_INVALID_ARGUMENT,
-        "%" PRIu64 " does not fit int64; write bt_full(%" PRIu64 ", BT_U64, ) for an array of uint64", value, value));
+    BTI_PUBLIC("a number");
+    BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT,
+                           "%" PRIu64 " does not fit int64; write BT_ARRAY(uint64_t, (), %" PRIu64 "U)", value, value));
 }
 bt_array *bti_num_of_bool(bool value) {
-    BTI_PUBLIC("bt_num");
+    BTI_PUBLIC("a number");
     BTI_RETURN(bti_scalar_bits(value, BT_BOOL));
 }
 bt_array *bt_f32(float value) {
@@ -149,17 +151,13 @@ bt_array *bti_scalar_cast(double value, bt_dtype dtype) {
 
 /* --- other dtypes ------------------------------------------------------------------------------------------------- */
 
-/* A number that was written as an integer is not changed by the dtype that it takes. */
-static bt_array *does_not_fit(const bti_node *node, bt_dtype dtype) {
-    if (!node->weak || node->op != BTI_OP_const || node->dtype != BT_I64 || !bti_dtype_is_int(dtype)) return NULL;
+bool bti_number_fits(bt_array *x, bt_dtype dtype) {
+    const bti_node *node = bti_node_of(x);
+    if (!node->weak || node->op != BTI_OP_const || node->dtype != BT_I64 || !bti_dtype_is_int(dtype)) return true;
     int64_t value = (int64_t)node->attr->constant.bits;
-    int bits = bti_dtype_bits(dtype), sign = bti_dtype_is_signed(dtype);
-    bool fits = sign ? value >= INT64_MIN >> (64 - bits) && value <= INT64_MAX >> (64 - bits)
-                     : value >= 0 && (bits == 64 || value >> bits == 0);
-    if (fits) return NULL;
-    return bti_poisonf(BT_INVALID_ARGUMENT,
-                       "the number %" PRId64 " does not fit %s; cast the array to a wider dtype first (bt_cast)", value,
-                       bt_dtype_name(dtype));
+    int bits = bti_dtype_bits(dtype);
+    if (bti_dtype_is_signed(dtype)) return value >= INT64_MIN >> (64 - bits) && value <= INT64_MAX >> (64 - bits);
+    return value >= 0 && (bits == 64 || value >> bits == 0);
 }
 
 bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
@@ -175,7 +173,10 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
             "%s is a storage type, which meets no other dtype; bt_cast it to a wider float first, or that to it",
             bt_dtype_name(storage));
     }
-    if ((poison = does_not_fit(node, dtype))) return poison;
+    if (!bti_number_fits(x, dtype))
+        return bti_poisonf(BT_INVALID_ARGUMENT,
+                           "the number %" PRId64 " does not fit %s; cast the array to a wider dtype first (bt_cast)",
+                           (int64_t)node->attr->constant.bits, bt_dtype_name(dtype));
     return bti_record(BTI_OP_cast, dtype, false, &x, 1, NULL);
 }
 

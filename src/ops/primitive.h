@@ -92,6 +92,8 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype); /* x itself when it has that dt
 bt_array *bti_bitcast(bt_array *x, bt_dtype dtype);
 bt_array *bti_stop(bt_array *x);
 bt_array *bti_to_float(bt_array *x);
+/* Whether x, if it is an integer that was written as a number, has a place in the dtype. Everything else has. */
+bool bti_number_fits(bt_array *x, bt_dtype dtype);
 /* x as the operations named "floats" take it; weak scalars stay weak. */
 static inline bt_array *bti_float(bt_array *x) { return bti_dtype_is_float(bti_dtype(x)) ? x : bti_to_float(x); }
 /* Of small floats, sums and exponentials are worked out in float32: x as that; and the result as x's dtype was. */

@@ -43,8 +43,8 @@ bt_array *bt_quantize_scale(bt_array *x, bt_axes axes, bt_dtype dtype) {
     bt_array *greatest = bti_reduce_or_start(BTI_OP_max, bti_unary(BTI_OP_abs, x), mask);
     if (bti_array_error(greatest)) BTI_RETURN(greatest);
     bt_array *scale = bti_binary(BTI_OP_div, greatest, bti_scalar_like(greatest_of(dtype), greatest));
-    bt_array *is_some = bti_binary(BTI_OP_lt, bti_scalar_like(0, scale), scale);
-    BTI_RETURN(bti_where(is_some, scale, bti_scalar_like(1, scale)));
+    bt_array *is_none = bti_binary(BTI_OP_eq, scale, bti_scalar_like(0, scale)); /* NaN stays */
+    BTI_RETURN(bti_where(is_none, bti_scalar_like(1, scale), scale));
 }
 
 bt_array *bt_quantize(bt_array *x, bt_array *scale, bt_dtype dtype) {

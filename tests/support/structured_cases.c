@@ -171,7 +171,8 @@ static int64_t permuted(const host *x, const int64_t *index, void *axes) {
 }
 
 static void run_permute(const row *of) {
-    static const bt_axes orders[] = {{3, {0, 1, 2}}, {3, {2, 1, 0}}, {3, {1, 2, 0}}, {3, {0, 2, 1}}};
+    static const bt_axes orders[] = {
+        {NULL, 3, {0, 1, 2}}, {NULL, 3, {2, 1, 0}}, {NULL, 3, {1, 2, 0}}, {NULL, 3, {0, 2, 1}}};
     unsigned seed = 11;
     EACH_DTYPE(dtype, of)
     for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) EACH_LAYOUT(lies) {

@@ -123,7 +123,7 @@ static bt_array *upload(const host *h) {
 static bt_array *place_transposed(const host *h) {
     bt_shape turned = h->shape;
     int64_t index[BT_MAX_RANK] = {0}, other[BT_MAX_RANK];
-    bt_axes axes = {h->shape.rank, {0}};
+    bt_axes axes = {.count = h->shape.rank};
     for (int i = 0; i < turned.rank; i++) {
         turned.size[i] = h->shape.size[turned.rank - 1 - i];
         axes.axis[i] = turned.rank - 1 - i;

@@ -1,5 +1,8 @@
 #include "drivers/cpu/product/onednn.h"
 
+#include <stdatomic.h>
+#include <string.h>
+
 #include "base/alloc.h"
 
 bool bti_onednn_has_bf16(void) {
@@ -48,9 +51,24 @@ bt_status bti_onednn_bf16_gemm(int64_t m, int64_t n, int64_t k, const bti_blas_m
     return outcome(status, "bfloat16 ", m, n, k);
 }
 
+/* Where it has no VNNI, or was told to do without (ONEDNN_MAX_CPU_ISA), pairs of products saturate at 16 bits. */
+static bool adds_exactly(void) {
+    enum { LENGTH = 64 };
+    uint8_t left[LENGTH];
+    int8_t right[LENGTH];
+    int32_t sum = 0;
+    memset(left, 255, sizeof left);
+    memset(right, 127, sizeof right);
+    return !bti_dnnl_bytes_gemm(true, 'N', 'N', 1, 1, LENGTH, left, LENGTH, right, 1, &sum, 1) &&
+           sum == LENGTH * 255 * 127;
+}
+
 bool bti_onednn_has_bytes(void) {
 #ifdef __x86_64__
-    return __builtin_cpu_supports("avx512vnni") && bti_dnnl_open();
+    static atomic_int known; /* 1: yes, 2: no */
+    if (!atomic_load(&known))
+        atomic_store(&known, __builtin_cpu_supports("avx512vnni") && bti_dnnl_open() && adds_exactly() ? 1 : 2);
+    return atomic_load(&known) == 1;
 #else
     return false;
 #endif
