@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles each ```c block of README.md, docs/tasks.md and the tutorials whose next block is ```text, runs it, and compares what it prints with that text (by
 # tests/run_example.sh: a line `~ RE` is a pattern).   tests/readme_examples.sh [BUILD-DIR [REPO-DIR]]
-# A block without main is the body of one, inside of a BT_SCOPE, with <stdio.h>. Before a ```c block may stand, each on a line of its own,
+# A block without main is the body of one, inside of a BT_SCOPE. Before a ```c block may stand, each on a line of its own,
 #   <!-- env: NAME=value -->      in the environment of the program, such as BERTH_FLAGS=devices=sim:gpu*4
 set -euo pipefail
 repo=$(cd "${2:-$(dirname "$0")/..}" && pwd)
@@ -47,7 +47,7 @@ for source in $(printf '%s\n' "$work"/*.c | sort -V); do
     line=$(basename "$source" .c)
     stem=$work/$line
     if ! grep -qE '\bmain *\(' "$source"; then
-        { printf '#include <berth.h>\n#include <stdio.h>\n\nint main(void) {\n    BT_SCOPE {\n'; cat "$source"; printf '    }\n    return 0;\n}\n'; } >"$stem.full.c"
+        { printf '#include <berth.h>\n\nint main(void) {\n    BT_SCOPE {\n'; cat "$source"; printf '    }\n    return 0;\n}\n'; } >"$stem.full.c"
         mv "$stem.full.c" "$source"
     fi
     mv "$source" "$work/main.c" # as the README calls it

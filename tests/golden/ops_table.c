@@ -159,7 +159,7 @@ static bt_array *do_reshape(call *c) { return bt_reshape_to(c->in[0], attr_shape
 static bt_array *do_flatten(call *c) { return bt_flatten(c->in[0], axis_of(c, 0)); }
 static bt_array *do_transpose(call *c) {
     bt_axes axes = attr_axes(c);
-    if (axes.count < 0) { /* NumPy: all axes backwards */
+    if (!axes.count) { /* NumPy: all axes backwards */
         axes.count = bt_rank(c->in[0]);
         for (int i = 0; i < axes.count; i++) axes.axis[i] = axes.count - 1 - i;
     }
@@ -180,7 +180,7 @@ static bt_array *do_squeeze(call *c) {
     bt_array *x = c->in[0];
     int rank = bt_rank(x);
     bool drop[BT_MAX_RANK] = {false};
-    for (int i = 0; i < rank; i++) drop[i] = axes.count < 0 && bt_size(x, i) == 1;
+    for (int i = 0; i < rank; i++) drop[i] = !axes.count && bt_size(x, i) == 1;
     for (int i = 0; i < axes.count; i++) {
         if (axes.axis[i] < -rank || axes.axis[i] >= rank) return bt_squeeze(x, (int)axes.axis[i]);
         drop[axes.axis[i] < 0 ? axes.axis[i] + rank : axes.axis[i]] = true;
