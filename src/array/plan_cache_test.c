@@ -1,36 +1,12 @@
 // labels: threads
 /* Plans that are run again: what finds a plan and what does not, bounds, threads, memory that is short, and the places in errors. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <berth.h>
-
-#include "array/plan_cache.h"
-#include "base/flags.h"
+#include "array/plan_test.h"
 
 enum { THREADS = 8, ROUNDS = 200 };
-
-static void begin(const char *flags) {
-    assert_int_equal(bt_shutdown(), BT_OK);
-    setenv("BERTH_FLAGS", flags, 1);
-    bti_flags_reset();
-    bt_error_clear();
-}
-
-static int finish(void **state) {
-    (void)state;
-    bti_alloc_fail_at(0, false);
-    begin("");
-    return 0;
-}
 
 static uint64_t found(void) { return bti_plan_cache_count().found; }
 
@@ -93,7 +69,7 @@ static bool evaluate(const variant *v) {
 
 static void test_found_when_it_comes_again(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     assert_false(evaluate(&plain));
     assert_false(evaluate(&plain)); /* the second one is kept */
     for (int i = 0; i < 5; i++) assert_true(evaluate(&plain));
@@ -115,7 +91,7 @@ static void test_each_part_of_the_key(void **state) {
         {.scalar = 2, .rows = 3, .dtype = BT_F32, .device = "gpu:0", .two_wanted = true},
         {.scalar = 2, .rows = 3, .dtype = BT_F32, .device = "gpu:0", .held = true},
     };
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     for (int i = 0; i < 3; i++) (void)evaluate(&plain);
     for (size_t o = 0; o < sizeof others / sizeof *others; o++) {
         if (evaluate(&others[o])) fail_msg("variant %zu finds the plan of another", o);
@@ -127,7 +103,7 @@ static void test_each_part_of_the_key(void **state) {
 
 static void test_flags_are_in_the_key(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     for (int i = 0; i < 3; i++) (void)evaluate(&plain);
     assert_int_equal(bt_set_flag("fuse", "off"), BT_OK);
     assert_false(evaluate(&plain));
@@ -140,7 +116,7 @@ static void test_flags_are_in_the_key(void **state) {
 
 static void test_bound_by_bytes(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M,plan_cache=100K");
+    restart("devices=sim:gpu*2@64M,plan_cache=100K");
     variant v = plain;
     for (int round = 0; round < 3; round++)
         for (v.scalar = 1; v.scalar < 40; v.scalar++) {
@@ -157,7 +133,7 @@ static void test_bound_by_bytes(void **state) {
 /* Some of their hashes fall into one set of those that are remembered, also where they come again and again after each other. */
 static void test_many_take_turns(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     int kept = 0;
     for (int round = 0; round < 3; round++)
         for (int rows = 2; rows < 200; rows++) {
@@ -172,7 +148,7 @@ static void test_many_take_turns(void **state) {
 
 static void test_tuples_and_views(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     uint64_t before = found();
     for (int i = 0; i < 6; i++) {
         BT_SCOPE {
@@ -196,7 +172,7 @@ static void test_tuples_and_views(void **state) {
 
 static void test_slices_as_arguments(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     bt_array *in = bt_input(BT_F32, 3), *out[2] = {bt_mul(in, bt_num(2)), bt_slice_axis(in, 0, 1, 3, 1)};
     bt_function *f = bt_function_new(&in, 1, out, 2, NULL, 0);
     bt_array *all = bt_arange(0, 100, 1, BT_F32);
@@ -234,7 +210,7 @@ static bt_status negate_and_read(bool fails) {
 
 static void test_errors_name_the_run(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M,sim_fault=launch:5");
+    restart("devices=sim:gpu*2@64M,sim_fault=launch:5");
     uint64_t before = found();
     for (int i = 0; i < 4; i++) assert_int_equal(negate_and_read(false), BT_OK);
     assert_int_equal(found(), before + 2);
@@ -258,7 +234,7 @@ static bt_status fill_memory(int64_t count, int *line) {
 
 static void test_reports_of_memory_name_the_run(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@4M");
+    restart("devices=sim:gpu*1@4M");
     int line;
     for (int i = 0; i < 4; i++) assert_int_equal(fill_memory(600000, &line), BT_OK);
     BT_SCOPE {
@@ -291,7 +267,7 @@ static void *run_alike(void *argument) {
 
 static void test_threads_share_plans(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     pthread_t threads[THREADS];
     uint64_t before = found();
     for (intptr_t t = 0; t < THREADS; t++)
@@ -321,7 +297,7 @@ static bt_status add_three_times(void) {
 
 static void test_memory_is_short(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     assert_int_equal(add_three_times(), BT_OK); /* devices are open */
     for (unsigned n = 1; n <= 150; n++) {
         assert_int_equal(bt_set_flag("threads", n % 2 ? "1" : "2"), BT_OK); /* all keys are new */

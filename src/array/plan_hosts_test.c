@@ -1,41 +1,12 @@
 /* Plans that call functions of the program's, and are run again: callbacks and operations, which are told of each run, and let go of. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include <berth.h>
-
-#include "array/plan_cache.h"
-#include "base/flags.h"
+#include "array/plan_test.h"
 
 enum { ROUNDS = 6 };
 
-#define OK(call) expect_ok((call), __LINE__)
-static void expect_ok(bt_status status, int line) {
-    if (status != BT_OK) fail_msg("line %d: %s", line, bt_error_text());
-}
-
-static void begin(const char *flags) {
-    assert_int_equal(bt_shutdown(), BT_OK);
-    setenv("BERTH_FLAGS", flags, 1);
-    bti_flags_reset();
-    bt_error_clear();
-}
-
-static int finish(void **state) {
-    (void)state;
-    begin("");
-    return 0;
-}
-
-static uint64_t made(void) { return bti_plan_cache_count().made; }
 static bt_array *numbers(float a, float b) { return bt_from(((float[]){a, b}), BT_F32, BT_SHAPE(2)); }
 
 /* --- callbacks ---------------------------------------------------------------------------------------------------------- */
@@ -53,7 +24,7 @@ static void tell(bt_debug_fn *fn, double *data, float first) {
 /* With the same function and data a plan is the same; other functions and other data are called by plans of their own. */
 static void callbacks_are_called_by_each_run(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M");
+    restart("devices=sim:gpu*1@64M");
     double first = 0, second = 0, calls = 0;
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t before = made();
@@ -73,7 +44,7 @@ static void tell_of_step(bt_array **carry, bt_array *const *x, bt_array **y, voi
 
 static void callbacks_in_loops(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M");
+    restart("devices=sim:gpu*1@64M");
     double sums[2] = {0};
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t before = made();
@@ -96,7 +67,7 @@ static void prints_of_each_run(void **state) {
     int file = mkstemp(path);
     assert_true(file >= 0);
     snprintf(flags, sizeof flags, "devices=sim:gpu*1@64M,debug_file=%s", path);
-    begin(flags);
+    restart(flags);
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t before = made();
         BT_SCOPE
@@ -154,7 +125,7 @@ static void scale_step(bt_array **carry, bt_array *const *x, bt_array **y, void 
 
 static void operations_and_their_release(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M");
+    restart("devices=sim:gpu*1@64M");
     operation twice = {.by = 2}, thrice = {.by = 3};
     bt_custom *a = NULL, *b = NULL;
     BT_SCOPE {
@@ -192,7 +163,7 @@ static void operations_and_their_release(void **state) {
 /* What was recorded before is evaluated after it: its plan is not kept. */
 static void what_is_left_of_an_operation(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M");
+    restart("devices=sim:gpu*1@64M");
     operation of = {.by = 2};
     BT_SCOPE {
         bt_array *later[ROUNDS];

@@ -2,44 +2,13 @@
 /* Plans of loops, branches and functions of the program's that are run again: each call records its bodies anew; what finds a plan, what does not, and what a
  * run shows. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <berth.h>
-
-#include "array/plan_cache.h"
-#include "base/flags.h"
+#include "array/plan_test.h"
 #include "base/trace.h"
 
 enum { WIDTH = 4, STEPS = 3, ROUNDS = 6, THREADS = 8 };
-
-#define OK(call) expect_ok((call), __LINE__)
-static void expect_ok(bt_status status, int line) {
-    if (status != BT_OK) fail_msg("line %d: %s", line, bt_error_text());
-}
-
-static void begin(const char *flags) {
-    assert_int_equal(bt_shutdown(), BT_OK);
-    setenv("BERTH_FLAGS", flags, 1);
-    bti_flags_reset();
-    bt_error_clear();
-}
-
-static int finish(void **state) {
-    (void)state;
-    bti_alloc_fail_at(0, false);
-    begin("");
-    return 0;
-}
-
-static uint64_t made(void) { return bti_plan_cache_count().made; }
 
 /* --- what is in a key ------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +76,7 @@ static uint64_t evaluate(const variant *v, double *got) {
 static void found_when_it_comes_again(void **state) {
     (void)state;
     double first[WIDTH], got[WIDTH];
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     assert_true(evaluate(&plain, first) > 0);
     assert_true(evaluate(&plain, got) > 0); /* the second one is kept */
     for (int i = 0; i < 5; i++) {
@@ -134,7 +103,7 @@ static void each_part_of_a_region(void **state) {
         {.scalar = 3, .dtype = BT_F32, .steps = STEPS, .axis = 0, .width = WIDTH, .loops_inside = true},
     };
     double first[WIDTH], got[WIDTH], alike[WIDTH];
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     for (int i = 0; i < 3; i++) (void)evaluate(&plain, alike);
     for (size_t o = 0; o < sizeof others / sizeof *others; o++) {
         if (!evaluate(&others[o], first)) fail_msg("variant %zu finds the plan of another", o);
@@ -190,7 +159,7 @@ static double train(bt_array **weights, bool checkpointed, int round) {
 
 static void nothing_is_made_from_the_third_on(void **state) {
     (void)state;
-    begin("devices=sim:h200*2@64M");
+    restart("devices=sim:h200*2@64M");
     for (int checkpointed = 0; checkpointed < 2; checkpointed++) {
         double losses[2][ROUNDS];
         for (int pass = 0; pass < 2; pass++) { /* kept, and planned anew */
@@ -222,7 +191,7 @@ static void nothing_is_made_from_the_third_on(void **state) {
 
 static void loops_that_test(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t before = made();
         BT_SCOPE {
@@ -241,7 +210,7 @@ static void loops_that_test(void **state) {
 /* Results that were computed and not asked for are read later. */
 static void results_one_by_one(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t before = made();
         BT_SCOPE {
@@ -275,7 +244,7 @@ static void *run_alike(void *argument) {
 
 static void threads_share_plans(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     pthread_t threads[THREADS];
     uint64_t before = bti_plan_cache_count().found;
     for (intptr_t t = 0; t < THREADS; t++)
@@ -292,7 +261,7 @@ static void memory_is_short(void **state) {
     (void)state;
     double wanted[WIDTH], got[WIDTH];
     variant v = {PLAIN, .branches = true, .loops_inside = true};
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     (void)evaluate(&v, wanted);
     for (unsigned n = 1; n <= 900; n += 7) {
         OK(bt_set_flag("threads", n % 2 ? "1" : "2")); /* all keys are new */
@@ -334,7 +303,7 @@ static bt_status square_again(void) {
 
 static void errors_name_the_body(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M,sim_fault=launch:10");
+    restart("devices=sim:gpu*2@64M,sim_fault=launch:10");
     for (int i = 0; i < 4; i++) OK(square_again());
     uint64_t before = made();
     assert_int_equal(square_again(), BT_INTERNAL);
@@ -357,7 +326,7 @@ static void note_line(const char *line, void *unused) {
 
 static void copies_are_logged_for_each_run(void **state) {
     (void)state;
-    begin("devices=sim:gpu*2@64M,transfers=log");
+    restart("devices=sim:gpu*2@64M,transfers=log");
     bt_set_log_sink(note_line, NULL);
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t before = made();
@@ -389,7 +358,7 @@ static void the_plan_that_is_shown_is_the_one_that_runs(void **state) {
     double got[WIDTH];
     uint64_t plans[3] = {0};
     variant v = {PLAIN, .branches = true};
-    begin("devices=sim:gpu*2@64M");
+    restart("devices=sim:gpu*2@64M");
     bt_set_log_sink(note_line, NULL);
     for (int i = 0; i < 2; i++) (void)evaluate(&v, got);
     bti_trace_start();

@@ -4,8 +4,12 @@
 #include "device/registry.h"
 
 static bt_status check_kind(bt_kind kind) {
-    if ((unsigned)kind >= BT_KIND_COUNT)
-        return bti_fail(BT_INVALID_ARGUMENT, "%d is not a kind of device (bt_kind)", (int)kind);
+    if ((unsigned)kind < BT_KIND_COUNT) return BT_OK;
+    return bti_fail(BT_INVALID_ARGUMENT, "%d is not a kind of device (bt_kind)", (int)kind);
+}
+
+static bt_status check_choice(bt_kind kind) {
+    BTI_TRY(check_kind(kind));
     if (kind == BT_CPU)
         return bti_fail(BT_UNIMPLEMENTED, "the CPU is always there, and one device; `devices=sim:cpu*2` simulates two");
     return BT_OK;
@@ -30,7 +34,7 @@ static bt_status check_devices(bt_kind kind, bt_device *const *devices, int coun
 bt_status bt_set_visible_devices(bt_kind kind, bt_device *const *devices, int count) {
     BTI_CALL("bt_set_visible_devices");
     bti_chosen chosen[BTI_MAX_DEVICES];
-    BTI_TRY(check_kind(kind));
+    BTI_TRY(check_choice(kind));
     BTI_TRY(check_devices(kind, devices, count));
     for (int i = 0; i < count; i++) chosen[i] = (bti_chosen){devices[i], 0};
     return bti_registry_choose(kind, chosen, count);
@@ -41,7 +45,7 @@ bt_status bt_set_logical_devices(bt_device *device, const size_t *limits, int co
     bti_chosen chosen[BTI_MAX_DEVICES];
     bt_device *all[BTI_MAX_DEVICES];
     if (!device) return bti_fail(BT_INVALID_ARGUMENT, "the device is NULL");
-    BTI_TRY(check_kind(device->kind));
+    BTI_TRY(check_choice(device->kind));
     BTI_TRY(check_devices(device->kind, &device, 1));
     if (!limits || count < 1)
         return bti_fail(BT_INVALID_ARGUMENT,
@@ -71,13 +75,12 @@ static char *list_text(bt_kind kind, int count, const char *sort, const char *na
 
 char *bt_physical_devices_text(bt_kind kind) {
     BTI_CALL("bt_physical_devices_text");
-    if ((unsigned)kind < BT_KIND_COUNT)
-        return list_text(kind, bti_registry_physical(kind), "PhysicalDevice", "physical_device");
-    return (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a kind of device (bt_kind)", (int)kind), NULL;
+    if (check_kind(kind) != BT_OK) return NULL;
+    return list_text(kind, bti_registry_physical(kind), "PhysicalDevice", "physical_device");
 }
 
 char *bt_logical_devices_text(bt_kind kind) {
     BTI_CALL("bt_logical_devices_text");
-    if ((unsigned)kind < BT_KIND_COUNT) return list_text(kind, bt_device_count(kind), "LogicalDevice", "device");
-    return (void)!bti_fail(BT_INVALID_ARGUMENT, "%d is not a kind of device (bt_kind)", (int)kind), NULL;
+    if (check_kind(kind) != BT_OK) return NULL;
+    return list_text(kind, bt_device_count(kind), "LogicalDevice", "device");
 }

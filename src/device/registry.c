@@ -339,9 +339,8 @@ static bt_status check_room(int added) {
 }
 
 static void retire_all(bt_kind kind) {
-    for (bt_device *device; (device = bti_registry_find(kind, 0));) {
-        for (int i = 1; device; device = bti_registry_find(kind, i++)) atomic_store(&device->retired, true);
-    }
+    bt_device *device;
+    for (int i = 0; (device = bti_registry_find(kind, i)); i++) atomic_store(&device->retired, true);
 }
 
 /* Under the lock, with the registry read. */

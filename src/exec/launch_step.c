@@ -47,16 +47,23 @@ static void count_work(bti_trace_event *event, const bti_plan *plan, const bti_s
     for (int axis = 0; axis < worked_on->rank; axis++) event->elements *= (uint64_t)worked_on->shape[axis];
 }
 
-void bti_trace_step_(const bti_timing_start *start, const bti_plan *plan, const bti_step *step,
-                     const bti_trace_asked *asked, bti_place place) {
-    bti_trace_event event = {.kind = BTI_TRACE_KERNEL,
-                             .device = (int16_t)step->device,
-                             .to = (int16_t)step->device,
+/* What it is and where it was asked for; not yet how much, nor when. */
+static bti_trace_event event_of(bti_trace_kind kind, int16_t device, const bti_plan *plan, const bti_step *step,
+                                const bti_trace_asked *asked, bti_place place) {
+    bti_trace_event event = {.kind = (uint8_t)kind,
+                             .device = device,
+                             .to = device,
                              .label = place.label,
                              .file = place.site.file,
                              .line = place.site.line};
     memcpy(event.operations, asked->operations, sizeof event.operations);
     bti_step_name(event.name, sizeof event.name, plan, step);
+    return event;
+}
+
+void bti_trace_step_(const bti_timing_start *start, const bti_plan *plan, const bti_step *step,
+                     const bti_trace_asked *asked, bti_place place) {
+    bti_trace_event event = event_of(BTI_TRACE_KERNEL, (int16_t)step->device, plan, step, asked, place);
     if (asked->own) snprintf(event.name, sizeof event.name, "%s", asked->own);
     if (bti_step_has_kernel(step))
         count_kernel(&event, plan, step);
@@ -69,15 +76,8 @@ void bti_trace_collective(uint64_t start, const bti_plan *plan, const bti_step *
                           const bti_trace_asked *asked, bti_place place) {
     for (int m = 0; m < step->group; m++) {
         int16_t device = (int16_t)bti_plan_device(plan, step, m);
-        bti_trace_event event = {.kind = BTI_TRACE_COLLECTIVE,
-                                 .device = device,
-                                 .to = device,
-                                 .start_ns = start,
-                                 .label = place.label,
-                                 .file = place.site.file,
-                                 .line = place.site.line};
-        memcpy(event.operations, asked->operations, sizeof event.operations);
-        bti_step_name(event.name, sizeof event.name, plan, step);
+        bti_trace_event event = event_of(BTI_TRACE_COLLECTIVE, device, plan, step, asked, place);
+        event.start_ns = start;
         for (int i = m; i < step->input_count; i += step->group)
             event.written_bytes += (uint64_t)bti_value_bytes(bti_plan_operand(plan, step, i));
         bti_timing_of_end(device, &members[m].end, &event, &members[m].timings);

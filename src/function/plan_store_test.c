@@ -1,43 +1,13 @@
 // labels: threads
 /* The store of all kept plans, of evaluations and of calls of functions: its bound, what leaves, and what a flag of 0 means. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#include <berth.h>
-
-#include "array/plan_cache.h"
-#include "base/flags.h"
+#include "array/plan_test.h"
 
 enum { THREADS = 8, FUNCTIONS = 4, MOST = 96 };
 
-#define OK(call) expect_ok((call), __LINE__)
-static void expect_ok(bt_status status, int line) {
-    if (status != BT_OK) fail_msg("line %d: %s", line, bt_error_text());
-}
-
-static void begin(const char *flags) {
-    assert_int_equal(bt_shutdown(), BT_OK);
-    setenv("BERTH_FLAGS", flags, 1);
-    bti_flags_reset();
-    bt_error_clear();
-}
-
-static int finish(void **state) {
-    (void)state;
-    begin("");
-    return 0;
-}
-
 static bti_plan_cache_counts count(void) { return bti_plan_cache_count(); }
-static uint64_t made(void) { return count().made; }
-
 /* f(x) = x * by + 1, of any length. */
 static bt_function *times(double by) {
     bt_array *x = bt_input(BT_F32, -1), *y = bt_add(bt_mul(x, bt_num(by)), bt_num(1));
@@ -73,7 +43,7 @@ static void evaluate(int length) {
 
 static void one_bound_for_all(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M,plan_cache=150K");
+    restart("devices=sim:gpu*1@64M,plan_cache=150K");
     BT_SCOPE {
         bt_function *f[FUNCTIONS];
         for (int i = 0; i < FUNCTIONS; i++) f[i] = times(i);
@@ -98,7 +68,7 @@ static void one_bound_for_all(void **state) {
 
 static void a_function_takes_its_plans_along(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M");
+    restart("devices=sim:gpu*1@64M");
     for (int i = 0; i < 3; i++) evaluate(5);
     bti_plan_cache_counts before = count();
     assert_true(before.plans > 0);
@@ -117,7 +87,7 @@ static void a_function_takes_its_plans_along(void **state) {
 /* Lengths that were never there are planned; what is used again and again stays, in functions and in loops. */
 static void growing_sizes_do_not_evict_what_is_used(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M,plan_cache=100K");
+    restart("devices=sim:gpu*1@64M,plan_cache=100K");
     BT_SCOPE {
         bt_function *often = times(3), *grows = times(4);
         for (int i = 0; i < 3; i++) evaluate(7);
@@ -136,7 +106,7 @@ static void growing_sizes_do_not_evict_what_is_used(void **state) {
 
 static void a_plan_stays_whatever_its_size(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M,plan_cache=10");
+    restart("devices=sim:gpu*1@64M,plan_cache=10");
     BT_SCOPE {
         bt_function *f = times(2);
         expect_call(f, 2, 4);
@@ -152,7 +122,7 @@ static void a_plan_stays_whatever_its_size(void **state) {
 
 static void nothing_is_kept_with_a_flag_of_0(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M");
+    restart("devices=sim:gpu*1@64M");
     BT_SCOPE {
         bt_function *f = times(2);
         expect_call(f, 2, 4);
@@ -178,7 +148,7 @@ static void nothing_is_kept_with_a_flag_of_0(void **state) {
 
 static void donations_are_settled_by_the_first_call(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M,plan_cache=10");
+    restart("devices=sim:gpu*1@64M,plan_cache=10");
     BT_SCOPE {
         bt_function *f = times(2), *other = times(3);
         expect_call(f, 2, 4);
@@ -211,7 +181,7 @@ static void *call_and_evaluate(void *argument) {
 /* Plans leave, and functions end, while others look for theirs. */
 static void eight_threads_and_no_room(void **state) {
     (void)state;
-    begin("devices=sim:gpu*1@64M,plan_cache=40K");
+    restart("devices=sim:gpu*1@64M,plan_cache=40K");
     pthread_t threads[THREADS];
     caller callers[THREADS];
     BT_SCOPE {
