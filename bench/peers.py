@@ -16,7 +16,7 @@ from report import print_table, write_results  # noqa: E402
 from sides import Before, Berth, Failure, Worker, build_berth, folder_of_peers, install, refuse_unknown  # noqa: E402
 
 ROWS = ("elementwise elementwise_compiled linspace random100m random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small thin_product cholesky "
-        "softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather scatter_rows embedding_grad dependent_adds layer_norm_gradient softmax_gradient "
+        "softmax layer_norm sum sum_axis0 sum_axis1 short_rows nbody transpose_add broadcast gather scatter_rows embedding_grad dependent_adds layer_norm_gradient softmax_gradient "
         "conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 attention attention_causal attention_grad kv_cache matmul_vmap softmax_vmap gather_vmap "
         "example_gradients example_gradients_by_hand hvp compile startup step_small step_medium step_large gpt_step gpt_step_bf16 gru_forward gru_step scan_steps "
         "while_steps sort4m sort_rows topk permutation normal").split()
@@ -25,6 +25,7 @@ DEVICE_ROWS = ([f"matmul_{kind}_{n}" for n in SIDES[:4] for kind in ("f32", "tf3
                "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather upload download "
                "upload_pinned download_pinned launch launch_100 launch_graph".split() + [f"matmul_{kind}_16384" for kind in ("f32", "tf32", "fast_bf16", "bf16")])
 MOST = 25  # repetitions, unless more are asked for
+MEMORY_RUNS = 5
 PAUSE_SECONDS = 0.03  # threads that spin for more work come to rest
 RAMP_SECONDS = 0.05  # of runs in a row that a device needs for its usual clocks
 MOST_OF_BURST = 200
@@ -43,6 +44,7 @@ def parse():
     parser.add_argument("--against", metavar="COMMAND", type=Path, help="the command of another build, which is one more peer: berth_before; "
                         "alone, unless --libraries names others")
     parser.add_argument("--limit", type=float, default=float("inf"), metavar="SECONDS", help="no row is begun later")
+    parser.add_argument("--memory", action="store_true", help=f"also the most resident memory of a process that runs the row {MEMORY_RUNS} times, for each side")
     parser.add_argument("--libraries", help="jax,torch,tensorflow,numpy; on devices jax,torch,cublas")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores for each side (%(default)s)")
     parser.add_argument("--repetitions", type=int, default=5, help="at least (%(default)s)")
@@ -120,6 +122,27 @@ def measure(row, berth, workers, folder, chosen):
             "bytes": answers[0]["bytes"], "flops": answers[0]["flops"], "agrees": not any("differs by" in problem for problem in problems)}, problems
 
 
+def measure_memory(row, chosen, command, workers):
+    """(name, bytes before the row, the most after a few runs) of each side, each in a process of its own."""
+    found, berth = [], Berth(command, chosen)
+    before = berth.memory("VmRSS")
+    for repetition in range(MEMORY_RUNS):
+        berth.run(row, repetition)
+    found.append(("berth", before, berth.memory("VmHWM")))
+    berth.close()
+    for name, worker in peers_of(row, workers):
+        if not isinstance(worker, Worker):
+            continue
+        alone = Worker(worker.library, worker.python, chosen, worker.two_devices)
+        alone.start()
+        before = alone.memory("VmRSS")
+        for repetition in range(MEMORY_RUNS):
+            alone.run(row, name, repetition)
+        found.append((name, before, alone.memory("VmHWM")))
+        alone.close()
+    return found
+
+
 def start_workers(chosen, folder):
     """The libraries' processes, and what is wrong with those that cannot be started."""
     workers, problems, cores = [], [], sorted(os.sched_getaffinity(0))[:chosen.threads]
@@ -157,6 +180,8 @@ def measure_all(chosen, command, workers, folder, problems):
         print(f"{row}...", file=sys.stderr, flush=True)
         try:
             figures, wrong = measure(row, berth, workers, folder, chosen)
+            if chosen.memory:
+                figures["memory"] = measure_memory(row, chosen, command, workers)
             found.append(figures)
             problems += wrong
         except Failure as failure:

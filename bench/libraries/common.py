@@ -68,6 +68,8 @@ INPUTS = {
     "layer_norm": lambda: [floats(1, -4, 4, 8192, 1024), floats(2, 0.5, 1.5, 1024), floats(3, -1, 1, 1024)],
     "sum": lambda: [floats(1, 0, 1, 10 * MILLION)],
     "sum_axis0": lambda: [floats(1, 0, 1, 4096, 4096)],
+    "short_rows": lambda: [floats(1, -1, 1, 2 * MILLION, 3)],
+    "nbody": lambda: [floats(1, -1, 1, 1500, 3)],
     "sum_axis1": lambda: [floats(1, 0, 1, 4096, 4096)],
     "transpose_add": lambda: [floats(1, -1, 1, 4096, 4096)],
     "broadcast": lambda: [floats(1, -1, 1, 8192, 1024), floats(2, -1, 1, 1024), floats(3, -1, 1, 8192, 1)],
@@ -248,7 +250,7 @@ def startup(source):
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
               "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3,
-              "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3}
+              "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "nbody": 1e-3}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
 TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}

@@ -102,6 +102,16 @@ def root_minus_log(x):
     return x**0.5 - jnp.log(jnp.abs(x))
 
 
+def unit_vectors(x):
+    return x / jnp.sqrt((x * x).sum(1, keepdims=True))
+
+
+def accelerations(x):
+    apart = x[None] - x[:, None]
+    square = (apart * apart).sum(2, keepdims=True) + 0.01
+    return (apart / (square * jnp.sqrt(square))).sum(1)
+
+
 def layer_norm(x, scale, bias):
     mean = x.mean(-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(-1, keepdims=True)
@@ -376,6 +386,8 @@ JIT = {
     "layer_norm": compiled("layer_norm", layer_norm),
     "sum": compiled("sum", jnp.sum),
     "sum_axis0": compiled("sum_axis0", lambda x: x.sum(0)),
+    "short_rows": compiled("short_rows", unit_vectors),
+    "nbody": compiled("nbody", accelerations),
     "sum_axis1": compiled("sum_axis1", lambda x: x.sum(1)),
     "transpose_add": compiled("transpose_add", lambda x: x + x.T),
     "broadcast": compiled("broadcast", lambda x, row, column: x * row + column),

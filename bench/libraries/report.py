@@ -111,14 +111,33 @@ def table(found, copy, device):
     return rows
 
 
-def print_table(found, copy, device):
-    rows = table(found, copy, device)
+def memory_table(found):
+    """The most of a process that runs the row; in brackets what it has before."""
+    peers, rows = [], []
+    for figures in found:
+        peers += [name for name, *_ in figures.get("memory", []) if name not in peers]
+    for figures in found:
+        texts = {name: f"{most / 1e6:.0f} MB ({before / 1e6:.0f})" for name, before, most in figures.get("memory", [])}
+        rows.append([figures["row"], *(texts.get(peer, "") for peer in peers)])
+    return [["row", *peers], *rows] if peers else []
+
+
+def print_rows(rows, left):
+    """In columns; those whose numbers are in `left` begin at the left."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     for row in rows:
-        cells = [cell.ljust(width) if i in (0, len(row) - 2, len(row) - 1) else cell.rjust(width)
-                 for i, (cell, width) in enumerate(zip(row, widths))]
+        cells = [cell.ljust(width) if i in left else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths))]
         print("  ".join(cells).rstrip())
+
+
+def print_table(found, copy, device):
+    rows = table(found, copy, device)
+    print_rows(rows, (0, len(rows[0]) - 2, len(rows[0]) - 1))
     print(f"a copy within memory: {copy / 1e9:.1f} GB/s, read and written")
+    memory = memory_table(found)
+    if memory:
+        print("the most resident memory of a process that runs the row, in brackets what it has before:")
+        print_rows(memory, (0,))
 
 
 def machine():
@@ -148,6 +167,11 @@ def write_results(file, found, copy, versions, chosen, problems):
              "aim say how many times as fast as what berth is to be, how many times it was, and whether that will do.", ""]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     lines.insert(len(lines) - len(rows) + 1, "| --- |" + " ---: |" * (len(rows[0]) - 3) + " --- | --- |")
+    memory = memory_table(found)
+    if memory:
+        lines += ["", "The most resident memory of a process that runs the row; in brackets what it has before.", ""]
+        lines += ["| " + " | ".join(row) + " |" for row in memory]
+        lines.insert(len(lines) - len(memory) + 1, "| --- |" + " ---: |" * (len(memory[0]) - 1))
     lines += [""] + [f"- {problem}" for problem in problems]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines).rstrip() + "\n")

@@ -123,6 +123,11 @@ class Side:
     def errors(self):
         return None
 
+    def memory(self, field):
+        """Of /proc/PID/status, in bytes: VmRSS, what it has now; VmHWM, the most that it had."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"^{field}:\s*(\d+) kB$", status, re.M)[1]) * 1024
+
     def alive(self):
         return self.process.poll() is None
 

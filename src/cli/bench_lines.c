@@ -4,6 +4,7 @@
 #include "cli/bench_inputs.h"
 
 enum { MILLION = 1000000, TABLE = 100000, WIDTH = 64, NARROW = 16, SIDE = 4096, SORTED_SIDE = 2048 };
+enum { VECTORS = 2 * MILLION, BODIES = 1500 };
 enum { WORDS = 50000, FEATURES = 128, TOKENS = 32768 }; /* of an embedding */
 
 /* --- along an axis -------------------------------------------------------------------------------------------------- */
@@ -41,6 +42,30 @@ static bool prepare_sorted_line(bench_work *work) {
 static bool prepare_sorted_lines(bench_work *work) {
     work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(4000, 250));
     return true;
+}
+
+static bool prepare_vectors(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(VECTORS, 3));
+    return true;
+}
+
+static bool prepare_bodies(bench_work *work) {
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(BODIES, 3));
+    return true;
+}
+
+/* Vectors of length 1. */
+static bt_array *run_short_rows(bench_work *work) {
+    bt_array *x = work->inputs[0];
+    return bt_div(x, bt_sqrt(bt_sum(bt_square(x), .axes = BT_AXES(1), .keep = true)));
+}
+
+/* The acceleration of each body by all of them, softened. */
+static bt_array *run_nbody(bench_work *work) {
+    bt_array *x = work->inputs[0];
+    bt_array *apart = bt_sub(bt_reshape(x, 1, BODIES, 3), bt_reshape(x, BODIES, 1, 3));
+    bt_array *square = bt_add(bt_sum(bt_square(apart), .axes = BT_AXES(2), .keep = true), 0.01);
+    return bt_sum(bt_div(apart, bt_mul(square, bt_sqrt(square))), .axes = BT_AXES(1));
 }
 
 static bt_array *run_cumsum(bench_work *work) { return bt_cumsum(work->inputs[0], -1, false); }
@@ -103,6 +128,10 @@ static bt_array *run_scatter_axis(bench_work *work) {
 #define F32S(count) (4.0 * (count)) /* bytes */
 
 const bench_row bench_line_rows[BENCH_LINE_ROWS] = {
+    {"short_rows", "2M vectors of 3, divided by their lengths", prepare_vectors, run_short_rows,
+     .bytes = F32S(6.0 * VECTORS)},
+    {"nbody", "accelerations of 1,500 bodies, over [n, n, 3]", prepare_bodies, run_nbody,
+     .flops = 17.0 * BODIES * BODIES},
     {"cumsum", "of 10M", prepare_line, run_cumsum, .bytes = F32S(20e6)},
     {"cumsum_short", "along the rows of 1M x 10", prepare_short_lines, run_cumsum, .bytes = F32S(20e6)},
     {"cumsum_axis0", "of 4096 x 4096, down", prepare_square, run_cumsum_axis0, .bytes = F32S(2.0 * SIDE * SIDE)},

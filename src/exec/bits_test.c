@@ -18,11 +18,12 @@
 #include "support/kernel_cases.h"
 #include "support/kernel_parts.h"
 #include "drivers/cpu/target.h"
+#include "launch/turned.h"
 #include "render/llvm.h"
 #include "support/render_kernels.h"
 
 /* As bti_render of render/render.h. */
-typedef bool write_function(bti_str *text, const bti_kernel *kernel, bti_target target, bool variant);
+typedef bool write_function(bti_str *text, const bti_kernel *kernel, bti_target target, bti_cpu_text variant);
 
 static int start(void **state) {
     bti_flags_reset();
@@ -31,24 +32,32 @@ static int start(void **state) {
 
 /* Gives the check all texts that it wants. */
 static bt_status run_check(bti_check *check, write_function *render, const bti_kernel *kernel, const bti_box *box,
-                           bool streams) {
+                           unsigned variants) {
     bti_target target;
-    bool stream;
-    while (bti_check_wants(check, streams, &target, &stream)) {
+    bti_cpu_text variant;
+    while (bti_check_wants(check, variants, &target, &variant)) {
         bti_str text = {0};
-        text.failed = !render(&text, kernel, target, stream) || text.failed;
-        bt_status status = bti_check_give(check, target, stream, &text);
+        text.failed = !render(&text, kernel, target, variant) || text.failed;
+        bt_status status = bti_check_give(check, target, variant, &text);
         bti_str_free(&text);
         if (status != BT_OK) return status;
     }
-    return bti_check_run(check, box, streams);
+    return bti_check_run(check, box, variants);
+}
+
+static int turned; /* boxes so far */
+
+static unsigned variants_of(const bti_kernel *kernel, const bti_box *box) {
+    bool streams = bti_launch_can_stream(kernel, box), turns = bti_box_turns(kernel, box);
+    turned += turns;
+    return 1u << BTI_TEXT_PLAIN | (unsigned)streams << BTI_TEXT_STREAM | (unsigned)turns << BTI_TEXT_TURNED;
 }
 
 static void every_way(const bti_kernel *kernel, const bti_box *box, const char *name, uint64_t seed) {
     bti_check *check;
     assert_null(bti_kernel_verify(kernel));
     if (bti_check_make(kernel, &check) != BT_OK ||
-        run_check(check, bti_render_llvm, kernel, box, bti_launch_can_stream(kernel, box)) != BT_OK)
+        run_check(check, bti_render_llvm, kernel, box, variants_of(kernel, box)) != BT_OK)
         fail_msg("%s, seed %d: %s", name, (int)seed, bt_error_text());
     bti_check_free(check);
 }
@@ -58,7 +67,7 @@ static void every_way(const bti_kernel *kernel, const bti_box *box, const char *
 static bool is_compiled(const bti_kernel *kernel, bti_target target, bti_compiled **compiled) {
     *compiled = NULL;
     bti_str text = {0};
-    bt_status status = bti_cpu_has(target) && bti_render_llvm(&text, kernel, target, false)
+    bt_status status = bti_cpu_has(target) && bti_render_llvm(&text, kernel, target, BTI_TEXT_PLAIN)
                            ? bti_compiled_get(kernel, &text, target, compiled)
                            : BT_UNAVAILABLE;
     bti_str_free(&text);
@@ -75,7 +84,7 @@ static void in_parts(bti_kernel_case *c, uint64_t seed) {
     for (bti_target target = BTI_LLVM_SSE2; target <= BTI_LLVM_NEON; target++) {
         bti_compiled *compiled;
         if (!is_compiled(&c->kernel, target, &compiled)) continue;
-        bti_code code = {compiled, bti_functions_of(target), false};
+        bti_code code = {compiled, bti_functions_of(target), BTI_TEXT_PLAIN};
         bti_runner runner = bti_compiled_runner(&c->kernel, &code);
         bti_case_reset(c);
         bti_run_in_parts(&runner, &c->box);
@@ -107,6 +116,18 @@ static void large_ones(void **state) {
         every_way(&c.kernel, &c.box, "large", seed);
         bti_case_free(&c);
     }
+}
+
+static void short_lines(void **state) {
+    turned = 0;
+    for (uint64_t seed = 1; seed <= (test_is_long() ? 200 : 40); seed++) {
+        bti_kernel_case c;
+        bti_random_short_kernel(seed, &c);
+        every_way(&c.kernel, &c.box, "short", seed);
+        bti_case_free(&c);
+    }
+    print_message("%d turned\n", turned);
+    assert_true(turned > 10);
 }
 
 /* --- by hand ------------------------------------------------------------------------------------------------------ */
@@ -175,6 +196,11 @@ static void typical_ones(void **state) {
         if (test_is_drawn(3)) typical(column_sum_kernel, "column sum", scalars, 37, lengths[i]);
         if (test_is_drawn(3)) typical(small_floats_kernel, "small floats", scalars, 1, lengths[i]);
     }
+    for (int64_t length = 1; length <= 16; length += 5) {
+        typical(map_kernel, "map", scalars, 67, length);
+        typical(softmax_kernel, "softmax", scalars, 67, length);
+        typical(layer_norm_kernel, "layer norm", scalars, 67, length);
+    }
     typical(softmax_kernel, "softmax", scalars, 300, 1000);
     typical(layer_norm_kernel, "layer norm", scalars, 3, 100001);
     typical(column_sum_kernel, "column sum", scalars, 10007, 33);
@@ -219,11 +245,11 @@ static void random_words(void **state) {
 }
 
 /* A kernel whose code and blocks differ: that is told, and memory stays as it was. */
-static bool render_other(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
+static bool render_other(bti_str *text, const bti_kernel *kernel, bti_target target, bti_cpu_text variant) {
     bti_kernel other = *kernel;
     for (int i = 0; i < other.instr_count; i++)
         if (other.instrs[i].op == BTI_OP_max) other.instrs[i].op = BTI_OP_min;
-    return bti_render_llvm(text, &other, target, stream);
+    return bti_render_llvm(text, &other, target, variant);
 }
 
 static void differences_are_told(void **state) {
@@ -238,7 +264,7 @@ static void differences_are_told(void **state) {
     uint16_t *output = (void *)(uintptr_t)box.address[1];
     *output = 1234;
     assert_int_equal(bti_check_make(&kernel, &check), BT_OK);
-    assert_int_equal(run_check(check, render_other, &kernel, &box, false), BT_INTERNAL);
+    assert_int_equal(run_check(check, render_other, &kernel, &box, 1u << BTI_TEXT_PLAIN), BT_INTERNAL);
     assert_int_equal(*output, 1234);
     assert_non_null(strstr(bt_error_text(), "check_kernels"));
     assert_non_null(strstr(bt_error_text(), "max"));
@@ -250,6 +276,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(differences_are_told), cmocka_unit_test(typical_ones), cmocka_unit_test(long_rows),
         cmocka_unit_test(random_words),         cmocka_unit_test(small_ones),   cmocka_unit_test(large_ones),
+        cmocka_unit_test(short_lines),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

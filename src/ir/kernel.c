@@ -47,7 +47,7 @@ int bti_kernel_sweeps(const bti_kernel *kernel) {
     return sweeps;
 }
 
-void bti_kernel_needs(const bti_kernel *kernel, int sweep, int loaded, bool needed[BTI_KERNEL_INSTRS]) {
+void bti_kernel_needs(const bti_kernel *kernel, int sweep, const bool *loaded, bool needed[BTI_KERNEL_INSTRS]) {
     memset(needed, 0, BTI_KERNEL_INSTRS * sizeof *needed);
     for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
         const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
@@ -57,7 +57,7 @@ void bti_kernel_needs(const bti_kernel *kernel, int sweep, int loaded, bool need
     for (int i = kernel->instr_count - 1; i >= 0; i--) {
         const bti_instr *instr = &kernel->instrs[i];
         bool reduces = bti_instr_reduces(instr);
-        if (i == loaded || !(reduces ? instr->stage == sweep + 1 : needed[i])) continue;
+        if ((loaded && loaded[i]) || !(reduces ? instr->stage == sweep + 1 : needed[i])) continue;
         for (int a = 0; a < bti_instr_arguments(instr); a++) needed[instr->arg[a]] = true;
     }
 }

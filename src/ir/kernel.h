@@ -122,8 +122,8 @@ int bti_kernel_sweeps(const bti_kernel *kernel);
 /* Sets level and stage of every instruction from op, arg and the operands' `moves`. */
 void bti_kernel_set_stages(bti_kernel *kernel);
 /* Which values a sweep needs: those that it folds or stores, and what these are computed from, ROW values too. In columns sweep 1
- * stores the ROW values. `loaded`: an instruction whose value the sweep loads instead of computing it; -1: none. */
-void bti_kernel_needs(const bti_kernel *kernel, int sweep, int loaded, bool needed[BTI_KERNEL_INSTRS]);
+ * stores the ROW values. `loaded`: by instruction, whether the sweep loads its value instead of computing it; NULL: none. */
+void bti_kernel_needs(const bti_kernel *kernel, int sweep, const bool *loaded, bool needed[BTI_KERNEL_INSTRS]);
 /* Of maps: whether an operand may be strided on the innermost axis and contiguous on another, as transposed ones are: it moves
  * along the last two axes, and is not known to be contiguous. */
 bool bti_kernel_may_cross(const bti_kernel *kernel, int operand);

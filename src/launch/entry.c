@@ -210,10 +210,10 @@ bool bti_entry_keeps(const bti_kernel *kernel, int number) {
     const bti_instr *instr = &kernel->instrs[number];
     if (instr->op != BTI_OP_leaf || instr->level != BTI_POINT || !kernel->reduced || kernel->inner) return false;
     bool needed[BTI_KERNEL_INSTRS];
-    bti_kernel_needs(kernel, 0, -1, needed);
+    bti_kernel_needs(kernel, 0, NULL, needed);
     if (!needed[number]) return false;
     for (int sweep = bti_kernel_sweeps(kernel) - 1; sweep > 0; sweep--) {
-        bti_kernel_needs(kernel, sweep, -1, needed);
+        bti_kernel_needs(kernel, sweep, NULL, needed);
         if (needed[number]) return true;
     }
     return false;

@@ -111,9 +111,9 @@ static void rows(void **state) {
     assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_KEPT, BTI_OPENCL_C, &box), 5);
     assert_int_equal(bti_entry_sets(&kernel, &box, bti_kernel_chunk(&kernel)), 6);
     bool needed[BTI_KERNEL_INSTRS];
-    bti_kernel_needs(&kernel, 0, -1, needed);
+    bti_kernel_needs(&kernel, 0, NULL, needed);
     assert_true(needed[0] && !needed[1] && !needed[2]);
-    bti_kernel_needs(&kernel, 1, -1, needed);
+    bti_kernel_needs(&kernel, 1, NULL, needed);
     assert_true(needed[0] && needed[1] && needed[2]);
 }
 

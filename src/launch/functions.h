@@ -33,6 +33,14 @@ static inline int bti_target_lanes(bti_target target, bool f64) {
     return f64 ? traits.f64_lanes : traits.f32_lanes;
 }
 
+/* The texts of a kernel for CPUs: bti_text_wanted.variant. */
+typedef enum bti_cpu_text {
+    BTI_TEXT_PLAIN,
+    BTI_TEXT_STREAM, /* of a map: outputs are stored around the cache */
+    BTI_TEXT_TURNED /* of a kernel that turns (launch/turned.h): vectors run along the axis before the line; bti_run alone, for turned boxes */
+} bti_cpu_text;
+#define BTI_CPU_TEXTS 3
+
 typedef enum bti_function_number {
 #define BTI_VECTOR_FUNCTION(name, arity) BTI_CALL_##name##_f32, BTI_CALL_##name##_f64,
 #define BTI_SCALAR_FUNCTION(name, ...) BTI_CALL_##name,

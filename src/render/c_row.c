@@ -46,8 +46,10 @@ int bti_c_cost(const bti_instr *instr) {
 }
 
 void bti_c_begin_sweep(bti_c *w, int sweep) {
+    bool loaded[BTI_KERNEL_INSTRS] = {false};
     w->sweep = sweep;
-    bti_kernel_needs(w->kernel, sweep, sweep > w->held_sweep ? w->held : -1, w->needed);
+    if (w->held >= 0) loaded[w->held] = sweep > w->held_sweep;
+    bti_kernel_needs(w->kernel, sweep, loaded, w->needed);
 }
 
 /* Whether a later sweep reads the value where `load` was, which the sweep that computes it has, and nothing that is computed then needs the load. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "launch/turned.h"
 #include "render/llvm_writer.h"
 
 #define X86_COMMON "+cx8,+fxsr,+mmx,+sse,+sse2,+x87"
@@ -72,6 +73,8 @@ static void write_nest(bti_llvm *w, int depth) {
         bti_llvm_axis_end(w, &axis);
     } else if (!w->kernel->reduced)
         bti_llvm_along(w, bti_llvm_int(w, BTI_LLVM_I64, 0), w->extent[depth], NULL, map_body, NULL);
+    else if (bti_llvm_is_turned(w))
+        bti_llvm_turned(w);
     else if (w->kernel->inner)
         bti_llvm_columns(w);
     else
@@ -112,6 +115,7 @@ static void write_function(bti_llvm *w, bti_llvm_mode mode) {
                  heads[mode], more[mode]);
     bti_llvm_line(w, "%%scratch = alloca [256 x i8], align 64");
     bti_llvm_columns_memory(w);
+    bti_llvm_turned_memory(w);
     load_parameters(w);
     if (mode == BTI_LLVM_PART || mode == BTI_LLVM_FINISH) {
         w->point = bti_llvm_int(w, BTI_LLVM_I64, 0);
@@ -136,17 +140,19 @@ static bool has_parts(const bti_kernel *kernel) {
     return reduces && bti_kernel_sweeps(kernel) == 1;
 }
 
-bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream) {
+static bool write_module(bti_str *text, const bti_kernel *asked, const bti_kernel *kernel, bti_target target,
+                         bti_cpu_text variant) {
     bti_llvm *w = bti_calloc(1, sizeof *w);
     if (!w) return false;
     w->text = text;
     w->kernel = kernel;
+    w->asked = asked;
     w->target = target;
-    w->stream = stream;
+    w->stream = variant == BTI_TEXT_STREAM;
     w->vector = lanes_of(kernel);
     bti_str_addf(text, "target triple = \"%s\"\n", targets[target].triple);
     write_function(w, BTI_LLVM_RUN);
-    if (has_parts(kernel)) {
+    if (variant != BTI_TEXT_TURNED && has_parts(kernel)) {
         write_function(w, BTI_LLVM_PART);
         write_function(w, BTI_LLVM_FINISH);
     }
@@ -154,9 +160,19 @@ bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target,
     bti_llvm_memory_helpers(w);
     bti_str_addf(text, "\n%s\nattributes #0 = { nounwind \"no-builtins\" %s }\n", bti_str_text(&w->declared),
                  targets[target].attributes);
-    if (stream) bti_str_add(text, "\n!0 = !{i32 1}\n");
+    if (w->stream) bti_str_add(text, "\n!0 = !{i32 1}\n");
     bool written = !text->failed && !w->declared.failed;
     bti_str_free(&w->declared);
     bti_free(w);
+    return written;
+}
+
+bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target, bti_cpu_text variant) {
+    if (variant != BTI_TEXT_TURNED) return write_module(text, kernel, kernel, target, variant);
+    bti_kernel *turned = bti_alloc(sizeof *turned);
+    if (!turned) return false;
+    bti_kernel_turn(kernel, turned);
+    bool written = write_module(text, kernel, turned, target, variant);
+    bti_free(turned);
     return written;
 }

@@ -8,6 +8,6 @@
 
 #include "launch/functions.h"
 
-bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target, bool stream); /* render.h */
+bool bti_render_llvm(bti_str *text, const bti_kernel *kernel, bti_target target, bti_cpu_text variant); /* render.h */
 
 #endif

@@ -20,7 +20,7 @@ void bti_llvm_place(bti_llvm *w) {
             if (w->depth[instr->arg[a]] > depth) depth = w->depth[instr->arg[a]];
         }
         /* made of what a row has, but stored along it: the sweep that stores it makes it */
-        if (kernel->reduced && !kernel->inner && instr->level == BTI_POINT && depth <= kernel->outer)
+        if (kernel->reduced && !w->asked->inner && instr->level == BTI_POINT && depth <= kernel->outer)
             along = along || !reads_operand(instr);
         if (bti_instr_reduces(instr)) {
             along = kernel->inner;
@@ -37,7 +37,10 @@ void bti_llvm_place(bti_llvm *w) {
 }
 
 void bti_llvm_mark(bti_llvm *w, int sweep) {
-    bti_kernel_needs(w->kernel, sweep, sweep > w->kept_sweep ? w->kept : -1, w->wanted);
+    bool loaded[BTI_KERNEL_INSTRS];
+    for (int i = 0; i < w->kernel->instr_count; i++)
+        loaded[i] = (i == w->kept && sweep > w->kept_sweep) || bti_llvm_in_slot(w, i, sweep);
+    bti_kernel_needs(w->asked, sweep, loaded, w->wanted);
     w->sweep = sweep;
 }
 
@@ -49,7 +52,7 @@ static void write_scalar(bti_llvm *w, int number) {
     bti_llvm_set(w, number, real ? bti_llvm_rounded(w, bits, dtype) : bti_llvm_cast(w, BT_I64, bits, dtype));
 }
 
-static void write_value(bti_llvm *w, int instr) {
+void bti_llvm_value_of(bti_llvm *w, int instr) {
     switch (w->kernel->instrs[instr].op) {
     case BTI_OP_leaf: bti_llvm_leaf(w, instr); break;
     case BTI_OP_iota: bti_llvm_iota(w, instr); break;
@@ -64,7 +67,7 @@ void bti_llvm_values_at(bti_llvm *w, int depth) {
         const bti_instr *instr = &w->kernel->instrs[i];
         if (w->along[i] || w->depth[i] != depth || bti_instr_reduces(instr)) continue;
         bool swept = w->kernel->reduced && instr->level == BTI_POINT;
-        if (swept ? w->wanted[i] : instr->stage == 0) write_value(w, i);
+        if (swept ? w->wanted[i] : instr->stage == 0) bti_llvm_value_of(w, i);
     }
 }
 
@@ -72,7 +75,7 @@ void bti_llvm_row_values(bti_llvm *w, int stage) {
     for (int i = 0; i < w->kernel->instr_count; i++) {
         const bti_instr *instr = &w->kernel->instrs[i];
         if (instr->level == BTI_ROW && instr->stage == stage && !w->along[i] && !bti_instr_reduces(instr))
-            write_value(w, i);
+            bti_llvm_value_of(w, i);
     }
 }
 
@@ -82,7 +85,7 @@ void bti_llvm_values(bti_llvm *w) {
             if (i == w->kept && w->sweep > w->kept_sweep)
                 bti_llvm_read_back(w, w->kept_in, i);
             else
-                write_value(w, i);
+                bti_llvm_value_of(w, i);
         }
 }
 
@@ -166,10 +169,6 @@ void bti_llvm_along(bti_llvm *w, bti_temp from, bti_temp to, bti_llvm_carry *car
  * is stored by its first sweep in an output of its dtype that a later sweep stores, and is loaded from there in between: exp of a
  * softmax. That output may be in the place of an input, so the later sweeps must load nothing along the line. */
 
-static bool calls_function(const bti_instr *instr) {
-    return bti_dtype_is_float((bt_dtype)instr->dtype) && bti_op_calls_function(instr->op);
-}
-
 static bool loads_along_line(const bti_llvm *w) {
     for (int i = 0; i < w->kernel->instr_count; i++)
         if (w->wanted[i] && w->along[i] && reads_operand(&w->kernel->instrs[i]) &&
@@ -201,7 +200,7 @@ void bti_llvm_keep(bti_llvm *w) {
     int sweeps = w->mode == BTI_LLVM_RUN && !kernel->inner ? bti_kernel_sweeps(kernel) : 1;
     for (int i = kernel->instr_count - 1; i >= 0 && sweeps > 1; i--) {
         const bti_instr *instr = &kernel->instrs[i];
-        if (instr->level == BTI_ROW || !w->along[i] || !calls_function(instr)) continue;
+        if (instr->level == BTI_ROW || !w->along[i] || !bti_llvm_calls_function(instr)) continue;
         for (int o = kernel->input_count; o < bti_kernel_operands(kernel); o++) {
             const bti_instr *stored = &kernel->instrs[kernel->operands[o].value];
             if (stored->level == BTI_POINT && stored->dtype == instr->dtype && serves_as_kept(w, i, o, sweeps)) return;

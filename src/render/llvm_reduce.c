@@ -6,13 +6,13 @@ static bool is_sum_or_product(const bti_instr *reduction) {
     return reduction->op == BTI_OP_sum || reduction->op == BTI_OP_prod;
 }
 
-static bti_llvm_type accumulator_type(const bti_instr *reduction) {
+bti_llvm_type bti_llvm_accumulator(const bti_instr *reduction) {
     bt_dtype dtype = (bt_dtype)reduction->dtype;
     return is_sum_or_product(reduction) && bti_dtype_is_float(dtype) ? BTI_LLVM_F64 : bti_llvm_wide(dtype);
 }
 
-static bti_temp start_value(bti_llvm *w, const bti_instr *reduction) {
-    bti_llvm_type type = accumulator_type(reduction);
+bti_temp bti_llvm_start(bti_llvm *w, const bti_instr *reduction) {
+    bti_llvm_type type = bti_llvm_accumulator(reduction);
     bool is_signed = bti_dtype_is_signed((bt_dtype)reduction->dtype), one = reduction->op == BTI_OP_prod;
     if (is_sum_or_product(reduction))
         return bti_llvm_is_float(type) ? bti_llvm_real(w, type, one) : bti_llvm_int(w, type, one);
@@ -22,8 +22,8 @@ static bti_temp start_value(bti_llvm *w, const bti_instr *reduction) {
     return bti_llvm_int(w, type, (int64_t)(!most ? greatest : is_signed ? ~greatest : 0));
 }
 
-static bti_temp fold_value(bti_llvm *w, const bti_instr *reduction, bti_temp total, bti_temp x) {
-    bti_llvm_type type = accumulator_type(reduction);
+bti_temp bti_llvm_fold(bti_llvm *w, const bti_instr *reduction, bti_temp total, bti_temp x) {
+    bti_llvm_type type = bti_llvm_accumulator(reduction);
     bool real = bti_llvm_is_float(type), is_signed = bti_dtype_is_signed((bt_dtype)reduction->dtype);
     bool most = reduction->op == BTI_OP_max;
     if (reduction->op == BTI_OP_sum) return bti_llvm_op(w, real ? "fadd" : "add", type, total, x);
@@ -38,21 +38,21 @@ static bti_temp fold_value(bti_llvm *w, const bti_instr *reduction, bti_temp tot
 }
 
 /* The argument of a reduction as its accumulator's type. */
-static bti_temp folded_argument(bti_llvm *w, const bti_instr *reduction) {
+bti_temp bti_llvm_folded(bti_llvm *w, const bti_instr *reduction) {
     bti_temp x = bti_llvm_operand(w, reduction->arg[0]);
-    bti_llvm_type from = bti_llvm_wide((bt_dtype)reduction->dtype), to = accumulator_type(reduction);
+    bti_llvm_type from = bti_llvm_wide((bt_dtype)reduction->dtype), to = bti_llvm_accumulator(reduction);
     return from == to ? x : bti_llvm_convert(w, "fpext", from, x, to);
 }
 
 /* Folds a vector of BTI_LANES accumulators into one, by halving. */
 static bti_temp fold_lanes(bti_llvm *w, const bti_instr *reduction, bti_temp lanes) {
-    bti_llvm_type type = accumulator_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator(reduction);
     int count = w->lanes;
     while (w->lanes > 1) {
         bti_temp low = bti_llvm_slice(w, type, lanes, w->lanes, 0, w->lanes / 2);
         bti_temp high = bti_llvm_slice(w, type, lanes, w->lanes, w->lanes / 2, w->lanes / 2);
         w->lanes /= 2;
-        lanes = fold_value(w, reduction, low, high);
+        lanes = bti_llvm_fold(w, reduction, low, high);
     }
     w->lanes = count;
     return lanes;
@@ -60,7 +60,7 @@ static bti_temp fold_lanes(bti_llvm *w, const bti_instr *reduction, bti_temp lan
 
 /* A part as 64 bits of memory. */
 static bti_temp bits_of_part(bti_llvm *w, const bti_instr *reduction, bti_temp part) {
-    bti_llvm_type type = accumulator_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator(reduction);
     static const bti_llvm_type whole[] = {[BTI_LLVM_F32] = BTI_LLVM_I32, [BTI_LLVM_F64] = BTI_LLVM_I64};
     if (bti_llvm_is_small((bt_dtype)reduction->dtype) && type == BTI_LLVM_F32) {
         part = bti_llvm_small_of(w, (bt_dtype)reduction->dtype, type, part);
@@ -73,7 +73,7 @@ static bti_temp bits_of_part(bti_llvm *w, const bti_instr *reduction, bti_temp p
 }
 
 static bti_temp part_of_bits(bti_llvm *w, const bti_instr *reduction, bti_temp bits) {
-    bti_llvm_type type = accumulator_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator(reduction);
     const bti_llvm_type i64 = BTI_LLVM_I64;
     if (bti_llvm_is_small((bt_dtype)reduction->dtype) && type == BTI_LLVM_F32)
         return bti_llvm_f32_of(w, (bt_dtype)reduction->dtype, bti_llvm_resize(w, i64, bits, BTI_LLVM_I16, false));
@@ -84,9 +84,9 @@ static bti_temp part_of_bits(bti_llvm *w, const bti_instr *reduction, bti_temp b
 }
 
 /* Sets the reduction's value from the total. */
-static void set_total(bti_llvm *w, int instr, bti_temp total) {
+void bti_llvm_set_total(bti_llvm *w, int instr, bti_temp total) {
     const bti_instr *reduction = &w->kernel->instrs[instr];
-    bti_llvm_type type = accumulator_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator(reduction);
     if (type == BTI_LLVM_F64 && is_sum_or_product(reduction))
         bti_llvm_set(w, instr, bti_llvm_rounded(w, total, (bt_dtype)reduction->dtype));
     else
@@ -122,7 +122,7 @@ static void fold_sets(bti_llvm *w, const int *reductions, bti_llvm_carry *totals
     for (int r = 0; r < totals->count; r++) {
         const bti_instr *reduction = &w->kernel->instrs[reductions[r]];
         bti_temp bits = bti_llvm_load_row(w, BTI_LLVM_I64, part_address(w, r, loop.index, point));
-        totals->value[r] = fold_value(w, reduction, totals->value[r], part_of_bits(w, reduction, bits));
+        totals->value[r] = bti_llvm_fold(w, reduction, totals->value[r], part_of_bits(w, reduction, bits));
     }
     bti_llvm_loop_end(w, &loop);
     bti_llvm_if_end(w, &branch);
@@ -144,8 +144,8 @@ static const bti_instr *row_reduction(const bti_llvm *w, const row_sweep *s, int
 static void start_accumulators(bti_llvm *w, const row_sweep *s, bti_llvm_carry *carry, int lanes) {
     w->lanes = carry->lanes = lanes;
     for (int r = 0; r < carry->count; r++) {
-        carry->value[r] = start_value(w, row_reduction(w, s, r));
-        carry->type[r] = (uint8_t)accumulator_type(row_reduction(w, s, r));
+        carry->value[r] = bti_llvm_start(w, row_reduction(w, s, r));
+        carry->type[r] = (uint8_t)bti_llvm_accumulator(row_reduction(w, s, r));
     }
     w->lanes = 1;
 }
@@ -164,8 +164,8 @@ static void row_body(bti_llvm *w, void *context) {
     bti_llvm_values(w);
     for (int r = 0; r < s->lanes.count; r++) {
         const bti_instr *reduction = row_reduction(w, s, r);
-        bti_temp before = s->lanes.value[r], after = fold_value(w, reduction, before, folded_argument(w, reduction));
-        if (w->mask != BTI_NO_TEMP) after = bti_llvm_select(w, accumulator_type(reduction), w->mask, after, before);
+        bti_temp before = s->lanes.value[r], after = bti_llvm_fold(w, reduction, before, bti_llvm_folded(w, reduction));
+        if (w->mask != BTI_NO_TEMP) after = bti_llvm_select(w, bti_llvm_accumulator(reduction), w->mask, after, before);
         s->lanes.value[r] = after;
     }
     bti_llvm_outputs(w, BTI_POINT);
@@ -183,7 +183,7 @@ static void write_row_chunk(bti_llvm *w, row_sweep *s, bti_temp from, bti_temp t
             bti_temp bits = bits_of_part(w, reduction, part);
             bti_llvm_store(w, BTI_LLVM_I64, bits, part_address(w, r, BTI_NO_TEMP, w->point), 8);
         } else
-            s->totals.value[r] = fold_value(w, reduction, s->totals.value[r], part);
+            s->totals.value[r] = bti_llvm_fold(w, reduction, s->totals.value[r], part);
     }
 }
 
@@ -206,7 +206,7 @@ static void write_row_loops(bti_llvm *w, row_sweep *s, int depth) {
 }
 
 static void set_row_totals(bti_llvm *w, const row_sweep *s) {
-    for (int r = 0; r < s->totals.count; r++) set_total(w, s->reductions[r], s->totals.value[r]);
+    for (int r = 0; r < s->totals.count; r++) bti_llvm_set_total(w, s->reductions[r], s->totals.value[r]);
 }
 
 static void finish_row(bti_llvm *w, row_sweep *s) {
@@ -255,7 +255,7 @@ static columns block_of_columns(const bti_kernel *kernel) {
 }
 
 void bti_llvm_columns_memory(bti_llvm *w) {
-    if (!w->kernel->reduced || !w->kernel->inner || w->mode == BTI_LLVM_FINISH) return;
+    if (!w->kernel->reduced || !w->kernel->inner || w->mode == BTI_LLVM_FINISH || bti_llvm_is_turned(w)) return;
     columns c = block_of_columns(w->kernel);
     bti_llvm_line(w, "%%block_totals = alloca [%d x i64], align 64", c.width * c.count);
     bti_llvm_line(w, "%%block_parts = alloca [%d x i64], align 64", c.width * c.count);
@@ -268,7 +268,7 @@ static const bti_instr *column_reduction(const bti_llvm *w, const columns *c, in
 /* --- accumulators of the block: by reduction, then by column ------------------------------------------------------ */
 
 static bti_llvm_type memory_type(const bti_instr *reduction) {
-    bti_llvm_type type = accumulator_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator(reduction);
     return type == BTI_LLVM_I1 ? BTI_LLVM_I8 : type;
 }
 
@@ -282,14 +282,14 @@ static bti_temp load_accumulator(bti_llvm *w, const columns *c, const char *memo
     const bti_instr *reduction = column_reduction(w, c, r);
     bti_llvm_type type = memory_type(reduction);
     bti_temp value = bti_llvm_load(w, type, accumulator_address(w, c, memory, r, column), bti_llvm_bits(type) / 8);
-    return accumulator_type(reduction) == BTI_LLVM_I1 ? bti_llvm_op_int(w, "icmp ne", type, value, 0) : value;
+    return bti_llvm_accumulator(reduction) == BTI_LLVM_I1 ? bti_llvm_op_int(w, "icmp ne", type, value, 0) : value;
 }
 
 static void store_accumulator(bti_llvm *w, const columns *c, const char *memory, int r, bti_temp column,
                               bti_temp value) {
     const bti_instr *reduction = column_reduction(w, c, r);
     bti_llvm_type type = memory_type(reduction);
-    value = bti_llvm_resize(w, accumulator_type(reduction), value, type, false);
+    value = bti_llvm_resize(w, bti_llvm_accumulator(reduction), value, type, false);
     bti_llvm_store(w, type, value, accumulator_address(w, c, memory, r, column), bti_llvm_bits(type) / 8);
 }
 
@@ -315,19 +315,19 @@ static void for_each_vector(bti_llvm *w, const columns *c,
 
 static void start_block_totals(bti_llvm *w, const columns *c, bti_temp column) {
     for (int r = 0; r < c->count; r++)
-        store_accumulator(w, c, "block_totals", r, column, start_value(w, column_reduction(w, c, r)));
+        store_accumulator(w, c, "block_totals", r, column, bti_llvm_start(w, column_reduction(w, c, r)));
 }
 
 static void start_block_parts(bti_llvm *w, const columns *c, bti_temp column) {
     for (int r = 0; r < c->count; r++)
-        store_accumulator(w, c, "block_parts", r, column, start_value(w, column_reduction(w, c, r)));
+        store_accumulator(w, c, "block_parts", r, column, bti_llvm_start(w, column_reduction(w, c, r)));
 }
 
 static void fold_block_parts(bti_llvm *w, const columns *c, bti_temp column) {
     for (int r = 0; r < c->count; r++) {
         bti_temp total = load_accumulator(w, c, "block_totals", r, column),
                  part = load_accumulator(w, c, "block_parts", r, column);
-        store_accumulator(w, c, "block_totals", r, column, fold_value(w, column_reduction(w, c, r), total, part));
+        store_accumulator(w, c, "block_totals", r, column, bti_llvm_fold(w, column_reduction(w, c, r), total, part));
     }
 }
 
@@ -341,7 +341,7 @@ static void column_fold_body(bti_llvm *w, void *context) {
         const bti_instr *reduction = column_reduction(w, c, r);
         bti_temp part = load_accumulator(w, c, "block_parts", r, column);
         store_accumulator(w, c, "block_parts", r, column,
-                          fold_value(w, reduction, part, folded_argument(w, reduction)));
+                          bti_llvm_fold(w, reduction, part, bti_llvm_folded(w, reduction)));
     }
     bti_llvm_outputs(w, BTI_POINT);
 }
@@ -371,15 +371,15 @@ static void column_end_body(bti_llvm *w, void *context) {
     if (w->mode == BTI_LLVM_FINISH) {
         bti_llvm_carry totals = {.count = c->count, .lanes = w->lanes};
         for (int r = 0; r < c->count; r++) {
-            totals.value[r] = start_value(w, column_reduction(w, c, r));
-            totals.type[r] = (uint8_t)accumulator_type(column_reduction(w, c, r));
+            totals.value[r] = bti_llvm_start(w, column_reduction(w, c, r));
+            totals.type[r] = (uint8_t)bti_llvm_accumulator(column_reduction(w, c, r));
         }
         fold_sets(w, c->reductions, &totals, point_of_column(w));
-        for (int r = 0; r < c->count; r++) set_total(w, c->reductions[r], totals.value[r]);
+        for (int r = 0; r < c->count; r++) bti_llvm_set_total(w, c->reductions[r], totals.value[r]);
     } else {
         bti_temp column = column_in_block(w, c);
         for (int r = 0; r < c->count; r++)
-            set_total(w, c->reductions[r], load_accumulator(w, c, "block_totals", r, column));
+            bti_llvm_set_total(w, c->reductions[r], load_accumulator(w, c, "block_totals", r, column));
     }
     bti_llvm_values(w);
     bti_llvm_outputs(w, BTI_ROW);

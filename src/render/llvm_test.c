@@ -16,17 +16,18 @@ static const struct {
     const char *name;
     void (*make)(bti_kernel *kernel);
     bti_target target;
-    bool stream;
-} texts[] = {{"map_avx512", map_kernel, BTI_LLVM_AVX512, true},
-             {"map_sse2", map_kernel, BTI_LLVM_SSE2, false},
-             {"softmax_avx512", softmax_kernel, BTI_LLVM_AVX512, false},
-             {"layer_norm_avx2", layer_norm_kernel, BTI_LLVM_AVX2, false},
-             {"column_sum_avx512", column_sum_kernel, BTI_LLVM_AVX512, false},
-             {"small_floats_sse2", small_floats_kernel, BTI_LLVM_SSE2, false},
-             {"small_floats_neon", small_floats_kernel, BTI_LLVM_NEON, false},
-             {"random_avx512", random_kernel, BTI_LLVM_AVX512, false},
-             {"take_avx512", take_kernel, BTI_LLVM_AVX512, false},
-             {"lookup_avx2", lookup_kernel, BTI_LLVM_AVX2, false}};
+    bti_cpu_text variant;
+} texts[] = {{"map_avx512", map_kernel, BTI_LLVM_AVX512, BTI_TEXT_STREAM},
+             {"map_sse2", map_kernel, BTI_LLVM_SSE2, BTI_TEXT_PLAIN},
+             {"softmax_avx512", softmax_kernel, BTI_LLVM_AVX512, BTI_TEXT_PLAIN},
+             {"softmax_turned_avx512", softmax_kernel, BTI_LLVM_AVX512, BTI_TEXT_TURNED},
+             {"layer_norm_avx2", layer_norm_kernel, BTI_LLVM_AVX2, BTI_TEXT_PLAIN},
+             {"column_sum_avx512", column_sum_kernel, BTI_LLVM_AVX512, BTI_TEXT_PLAIN},
+             {"small_floats_sse2", small_floats_kernel, BTI_LLVM_SSE2, BTI_TEXT_PLAIN},
+             {"small_floats_neon", small_floats_kernel, BTI_LLVM_NEON, BTI_TEXT_PLAIN},
+             {"random_avx512", random_kernel, BTI_LLVM_AVX512, BTI_TEXT_PLAIN},
+             {"take_avx512", take_kernel, BTI_LLVM_AVX512, BTI_TEXT_PLAIN},
+             {"lookup_avx2", lookup_kernel, BTI_LLVM_AVX2, BTI_TEXT_PLAIN}};
 
 static void stored_texts(void **state) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -36,7 +37,7 @@ static void stored_texts(void **state) {
         snprintf(name, sizeof name, "%s.ll", texts[i].name);
         texts[i].make(&kernel);
         assert_null(bti_kernel_verify(&kernel));
-        assert_true(bti_render_llvm(&text, &kernel, texts[i].target, texts[i].stream));
+        assert_true(bti_render_llvm(&text, &kernel, texts[i].target, texts[i].variant));
         assert_stored("render", name, &text);
         bti_str_free(&text);
     }
@@ -47,12 +48,12 @@ static void same_text_again(void **state) {
     static bti_kernel kernel;
     bti_str first = {0}, second = {0};
     softmax_kernel(&kernel);
-    assert_true(bti_render_llvm(&first, &kernel, BTI_LLVM_AVX2, false));
+    assert_true(bti_render_llvm(&first, &kernel, BTI_LLVM_AVX2, BTI_TEXT_PLAIN));
     random_kernel(&kernel);
-    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2, false));
+    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2, BTI_TEXT_PLAIN));
     bti_str_free(&second);
     softmax_kernel(&kernel);
-    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2, false));
+    assert_true(bti_render_llvm(&second, &kernel, BTI_LLVM_AVX2, BTI_TEXT_PLAIN));
     assert_string_equal(first.text, second.text);
     bti_str_free(&first);
     bti_str_free(&second);
@@ -62,7 +63,7 @@ static void short_of_memory(void **state) {
     static bti_kernel kernel;
     softmax_kernel(&kernel);
     bti_str text = {.failed = true};
-    assert_false(bti_render_llvm(&text, &kernel, BTI_LLVM_AVX512, false));
+    assert_false(bti_render_llvm(&text, &kernel, BTI_LLVM_AVX512, BTI_TEXT_PLAIN));
     bti_str_free(&text);
 }
 
@@ -85,7 +86,8 @@ static void accepted_by_llvm(void **state) {
         bti_str text = {0};
         uint64_t random = seed * 104729 + 1;
         draw_kernel(&kernel, &random);
-        assert_true(bti_render_llvm(&text, &kernel, (bti_target)(seed % 4), !kernel.reduced));
+        assert_true(
+            bti_render_llvm(&text, &kernel, (bti_target)(seed % 4), kernel.reduced ? BTI_TEXT_PLAIN : BTI_TEXT_STREAM));
         write_file(path, &text);
         bti_str_free(&text);
         assert_command("opt-16 -passes=verify -disable-output %s/k.ll", folder);

@@ -79,10 +79,10 @@ static const void *const functions[3][BTI_CALL_COUNT] = {{
 
 static char folder[] = "/tmp/berth-render-XXXXXX";
 
-static void *compiled(const bti_kernel *kernel, bti_target target, bool stream, const char *name) {
+static void *compiled(const bti_kernel *kernel, bti_target target, bti_cpu_text variant, const char *name) {
     char path[128], command[512];
     bti_str text = {0};
-    assert_true(bti_render_llvm(&text, kernel, target, stream));
+    assert_true(bti_render_llvm(&text, kernel, target, variant));
     snprintf(path, sizeof path, "%s/%s.ll", folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);

@@ -1,5 +1,5 @@
 /* What the files of the LLVM writer share, lowest first: llvm_text.c, then llvm_cast.c, llvm_value.c, llvm_memory.c,
- * llvm_nest.c, llvm_reduce.c, llvm.c.
+ * llvm_nest.c, llvm_reduce.c, llvm_turned.c, llvm.c.
  *
  * A *temp* is a number n that names the value %tn of the function that is being written. All temps are written for the
  * current number of lanes: 1 (a scalar) or more (a vector); so the same code writes values that are computed once per
@@ -7,6 +7,7 @@
 #ifndef BTI_RENDER_LLVM_WRITER_H
 #define BTI_RENDER_LLVM_WRITER_H
 
+#include "ir/dtype.h"
 #include "launch/functions.h"
 
 /* --- types, instructions, loops and calls (llvm_text.c) ----------------------------------------------------------- */
@@ -37,6 +38,7 @@ typedef enum bti_llvm_mode { BTI_LLVM_RUN, BTI_LLVM_PART, BTI_LLVM_FINISH } bti_
 typedef struct bti_llvm {
     bti_str *text, declared; /* declared: of intrinsics */
     const bti_kernel *kernel;
+    const bti_kernel *asked; /* the kernel; of turned rows (launch/turned.h): as it was, with the sweeps of rows */
     bti_target target;
     bool stream;       /* outputs are stored around the cache */
     int lanes;         /* that instructions are written for now */
@@ -55,6 +57,10 @@ typedef struct bti_llvm {
     /* A value that later sweeps find in an output's memory, where `kept_sweep` left it, or none: bti_llvm_keep(). */
     int kept, kept_in, kept_sweep;
 
+    /* Turned rows: a value that later sweeps find in a slot (number + 1; 0: none), where this sweep left it. llvm_turned.c */
+    uint8_t slot[BTI_KERNEL_INSTRS], slot_sweep[BTI_KERNEL_INSTRS];
+    bti_temp slot_point;
+
     /* of the function being written */
     bti_llvm_value value[BTI_KERNEL_INSTRS];
     bti_temp at[BTI_KERNEL_OPERANDS]; /* current position in the loops around: a pointer, or the number of an index */
@@ -72,6 +78,9 @@ static inline bti_llvm_type bti_llvm_stored(bt_dtype dtype) { /* in memory */
     return dtype == BT_BOOL ? BTI_LLVM_I8 : bti_llvm_own(dtype);
 }
 static inline bool bti_llvm_is_small(bt_dtype dtype) { return dtype == BT_F16 || dtype == BT_BF16; }
+static inline bool bti_llvm_calls_function(const bti_instr *instr) {
+    return bti_dtype_is_float((bt_dtype)instr->dtype) && bti_op_calls_function(instr->op);
+}
 static inline bool bti_llvm_is_float(bti_llvm_type type) { return type == BTI_LLVM_F32 || type == BTI_LLVM_F64; }
 
 /* A line of text, indented; %t%d for temps. */
@@ -191,6 +200,7 @@ typedef void bti_llvm_body(bti_llvm *w, void *context);
 void bti_llvm_along(bti_llvm *w, bti_temp from, bti_temp to, bti_llvm_carry *carry, bti_llvm_body *body, void *context);
 /* What every body starts and ends with: the wanted values, and the outputs that the sweep stores. */
 void bti_llvm_values(bti_llvm *w);
+void bti_llvm_value_of(bti_llvm *w, int instr); /* one instruction, for the current lanes */
 void bti_llvm_outputs(bti_llvm *w, bti_level level);
 
 /* --- rows and columns (llvm_reduce.c) ----------------------------------------------------------------------------- */
@@ -198,5 +208,20 @@ void bti_llvm_outputs(bti_llvm *w, bti_level level);
 void bti_llvm_rows(bti_llvm *w);
 void bti_llvm_columns(bti_llvm *w);
 void bti_llvm_columns_memory(bti_llvm *w); /* the accumulators of columns: at the function's start */
+/* One reduction. */
+bti_llvm_type bti_llvm_accumulator(const bti_instr *reduction);
+bti_temp bti_llvm_start(bti_llvm *w, const bti_instr *reduction);
+bti_temp bti_llvm_fold(bti_llvm *w, const bti_instr *reduction, bti_temp total, bti_temp x);
+bti_temp bti_llvm_folded(bti_llvm *w, const bti_instr *reduction); /* its argument, as the accumulator's type */
+void bti_llvm_set_total(bti_llvm *w, int instr, bti_temp total);
+
+/* --- turned rows (llvm_turned.c) ------------------------------------------------------------------------------------ */
+
+static inline bool bti_llvm_is_turned(const bti_llvm *w) { return w->kernel != w->asked && w->kernel->reduced; }
+void bti_llvm_turned(bti_llvm *w);
+void bti_llvm_turned_memory(bti_llvm *w);
+static inline bool bti_llvm_in_slot(const bti_llvm *w, int instr, int sweep) {
+    return w->slot[instr] && sweep > w->slot_sweep[instr];
+}
 
 #endif

@@ -5,9 +5,9 @@
 #include "render/c.h"
 #include "render/llvm.h"
 
-/* Writes one of a kernel's texts (bti_text_wanted.variant); false when memory is short. The second one of CPUs stores outputs around the cache. */
+/* Writes one of a kernel's texts (bti_text_wanted.variant); false when memory is short. */
 static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_target target, int variant) {
-    if (!bti_target_is_c(target)) return bti_render_llvm(text, kernel, target, variant);
+    if (!bti_target_is_c(target)) return bti_render_llvm(text, kernel, target, (bti_cpu_text)variant);
     return bti_render_c(text, kernel, (bti_entry)variant, target);
 }
 

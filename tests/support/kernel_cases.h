@@ -3,6 +3,7 @@
  *     bti_kernel_case c;
  *     bti_random_kernel(seed, &c);            the same seed, the same case; of some thousand points
  *     bti_random_large_kernel(seed, &c);      or that: enough points to be cut into pieces
+ *     bti_random_short_kernel(seed, &c);      or that: short lines, many along the axis before
  *     run c.box; char *first = bti_case_take(&c);
  *     run c.box another way; bti_case_differs(&c, first) tells
  *     bti_case_free(&c); free(first); */
@@ -24,7 +25,7 @@ typedef struct bti_kernel_case {
     char *memory, *original; /* of all operands; as it was before any run */
     size_t bytes;
     uint64_t random;
-    bool large, one_sweep;
+    bool large, one_sweep, short_lines;
     int64_t rows[BTI_KERNEL_OPERANDS], row_bytes[BTI_KERNEL_OPERANDS]; /* of operands that are taken from */
     int64_t numbers[BTI_KERNEL_OPERANDS]; /* of operands with row numbers: of how many rows */
 } bti_kernel_case;
@@ -56,6 +57,12 @@ static inline void case_extents(bti_kernel_case *c) {
     if (c->large) {
         if (case_chance(c, 30)) *length = 1 + (int64_t)case_random(c, 100000);
         most = 200000;
+    }
+    if (c->short_lines && axes > 1) {
+        *length = 1 + (int64_t)case_random(c, k->reduced ? 17 : 7);
+        c->box.extent[line - 1] = 64 + (int64_t)case_random(c, 300);
+        if (axes > 2 && case_chance(c, 50)) c->box.extent[line - 2] = 2;
+        return;
     }
     for (int axis = 0; axis < axes; axis++) points *= c->box.extent[axis];
     for (int axis = 0; axis < axes && points > most; axis++) {
@@ -350,6 +357,11 @@ static inline void bti_random_kernel(uint64_t seed, bti_kernel_case *c) {
 }
 static inline void bti_random_large_kernel(uint64_t seed, bti_kernel_case *c) {
     *c = (bti_kernel_case){.random = seed * 99991, .large = true};
+    case_make(c);
+}
+
+static inline void bti_random_short_kernel(uint64_t seed, bti_kernel_case *c) {
+    *c = (bti_kernel_case){.random = seed * 88883, .short_lines = true};
     case_make(c);
 }
 

@@ -175,7 +175,7 @@ static bool stored_in(const block_maker *m, int output, int sweep) {
 /* Which values the sweep needs, and the last POINT value or store that uses each. */
 static void find_last_uses(block_maker *m, int sweep) {
     const bti_kernel *kernel = m->kernel;
-    bti_kernel_needs(kernel, sweep, -1, m->wanted);
+    bti_kernel_needs(kernel, sweep, NULL, m->wanted);
     for (int i = 0; i < kernel->instr_count; i++) {
         const bti_instr *instr = &kernel->instrs[i];
         m->last_use[i] = i;

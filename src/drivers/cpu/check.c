@@ -8,14 +8,15 @@
 #include "base/error.h"
 #include "drivers/cpu/launch.h"
 #include "drivers/cpu/target.h"
+#include "launch/turned.h"
 #include "ir/dtype.h"
 
 #define TARGETS ((bti_target)(BTI_LLVM_NEON + 1))
 
 typedef struct target_variants {
-    bti_blocks *blocks;        /* NULL: the CPU does not have the target */
-    bti_compiled *compiled[2]; /* the second one's outputs bypass the cache */
-    bool given[2];
+    bti_blocks *blocks; /* NULL: the CPU does not have the target */
+    bti_compiled *compiled[BTI_CPU_TEXTS];
+    bool given[BTI_CPU_TEXTS];
 } target_variants;
 
 struct bti_check {
@@ -40,23 +41,22 @@ bt_status bti_check_make(const bti_kernel *kernel, bti_check **made) {
     return BT_OK;
 }
 
-bool bti_check_wants(bti_check *check, bool streams, bti_target *target, bool *stream) {
+bool bti_check_wants(bti_check *check, unsigned variants, bti_target *target, bti_cpu_text *variant) {
     for (*target = 0; *target < TARGETS; ++*target)
-        for (int variant = 0; variant <= streams; variant++) {
-            *stream = variant;
-            if (check->of[*target].blocks && !check->of[*target].given[variant]) return true;
-        }
+        for (*variant = 0; *variant < BTI_CPU_TEXTS; ++*variant)
+            if (variants >> *variant & 1 && check->of[*target].blocks && !check->of[*target].given[*variant])
+                return true;
     return false;
 }
 
 /* Without LLVM there is nothing to compare with; that is not an error. */
-bt_status bti_check_give(bti_check *check, bti_target target, bool stream, const bti_str *text) {
+bt_status bti_check_give(bti_check *check, bti_target target, bti_cpu_text variant, const bti_str *text) {
     target_variants *of = &check->of[target];
-    if (of->given[stream]) return BT_OK;
-    of->given[stream] = true;
+    if (of->given[variant]) return BT_OK;
+    of->given[variant] = true;
     if (text->failed) return BT_OK;
     bool before = bti_errors_quiet(true);
-    bt_status status = bti_compiled_get(&check->kernel, text, target, &of->compiled[stream]);
+    bt_status status = bti_compiled_get(&check->kernel, text, target, &of->compiled[variant]);
     bti_errors_quiet(before);
     return status == BT_UNAVAILABLE ? BT_OK : status;
 }
@@ -65,7 +65,8 @@ void bti_check_free(bti_check *check) {
     if (!check) return;
     for (bti_target target = 0; target < TARGETS; target++) {
         bti_blocks_free(check->of[target].blocks);
-        for (int variant = 0; variant < 2; variant++) bti_compiled_free(check->of[target].compiled[variant]);
+        for (int variant = 0; variant < BTI_CPU_TEXTS; variant++)
+            bti_compiled_free(check->of[target].compiled[variant]);
     }
     bti_free(check);
 }
@@ -182,8 +183,11 @@ static bt_status run_variant(check_job *j, bti_target target, const char *kind, 
                  : cores == 1 ? " on one core"
                               : " on two cores");
         if (cores == 0) {
+            bti_box turned;
+            bool turns = code && code->variant == BTI_TEXT_TURNED;
+            if (turns) bti_box_turn(kernel, j->box, &turned);
             bti_runner runner = blocks ? bti_blocks_runner(kernel, blocks) : bti_compiled_runner(kernel, code);
-            runner.run(runner.code, j->box);
+            runner.run(runner.code, turns ? &turned : j->box);
         } else {
             int before = bti_cores_limit(cores);
             bt_status status =
@@ -196,20 +200,20 @@ static bt_status run_variant(check_job *j, bti_target target, const char *kind, 
     return BT_OK;
 }
 
-static bt_status run_variants(check_job *j, bool streams) {
+static bt_status run_variants(check_job *j, unsigned variants) {
+    static const char *const kinds[BTI_CPU_TEXTS] = {"compiled code", "streaming code", "turned code"};
     for (bti_target target = 0; target < TARGETS; target++) {
         const target_variants *w = &j->check->of[target];
         if (w->blocks) BTI_TRY(run_variant(j, target, "blocks", w->blocks, NULL));
         const void *const *functions = w->blocks ? bti_functions_of(target) : NULL;
-        for (int stream = 0; stream <= streams; stream++)
-            if (w->compiled[stream] && w->compiled[stream]->run)
-                BTI_TRY(run_variant(j, target, stream ? "streaming code" : "compiled code", NULL,
-                                    &(bti_code){w->compiled[stream], functions, stream}));
+        for (bti_cpu_text v = 0; v < BTI_CPU_TEXTS; v++)
+            if (variants >> v & 1 && w->compiled[v] && w->compiled[v]->run)
+                BTI_TRY(run_variant(j, target, kinds[v], NULL, &(bti_code){w->compiled[v], functions, v}));
     }
     return BT_OK;
 }
 
-bt_status bti_check_run(bti_check *check, const bti_box *box, bool streams) {
+bt_status bti_check_run(bti_check *check, const bti_box *box, unsigned variants) {
     check_job j = {.check = check, .box = box};
     size_t bytes = 0;
     for (int o = check->kernel.input_count; o < bti_kernel_operands(&check->kernel); o++)
@@ -219,7 +223,7 @@ bt_status bti_check_run(bti_check *check, const bti_box *box, bool streams) {
     j.expected = j.original + bytes;
     j.got = j.expected + bytes;
     copy_outputs(&j, j.original, false);
-    bt_status status = run_variants(&j, streams);
+    bt_status status = run_variants(&j, variants);
     copy_outputs(&j, j.original, true);
     bti_free(j.original);
     return status;

@@ -16,6 +16,7 @@
 #include "drivers/cpu/target.h"
 #include "ir/attention.h"
 #include "ir/conv.h"
+#include "launch/turned.h"
 #include "reference/interp.h"
 
 /* --- primitives that run whole ------------------------------------------------------------------------------------ */
@@ -40,7 +41,7 @@ bt_status bti_cpu_launch(void *device, void *program, const bti_work *work) {
 
 #define COMPILE_NS 2e6 /* the approximate time to compile a kernel */
 
-/* Compiled code: of the kernel as it is, or of the kernel whose outputs bypass the cache. */
+/* Compiled code of one of the kernel's texts. */
 typedef struct code_variant {
     atomic_int state;
     bti_compiled *compiled; /* when READY */
@@ -54,9 +55,9 @@ typedef struct fused_kernel {
     const void *const *functions;
     bti_blocks *blocks;
     atomic_int_fast64_t blocks_ns; /* the estimated time of all runs in blocks so far */
-    code_variant plain, streaming;
+    code_variant variants[BTI_CPU_TEXTS];
     _Atomic(bti_check *) check; /* for the flag check_kernels; NULL until the first check */
-    atomic_bool check_streams;  /* the last launch did */
+    atomic_uint check_variants; /* those of the last launch */
 } fused_kernel;
 
 static bt_status load_kernel(const bti_program_source *source, void **program) {
@@ -87,8 +88,7 @@ void bti_cpu_program_free(void *device, const bti_program_source *source, void *
     if (!source->kernel) return;
     fused_kernel *loaded = program;
     bti_check_free(loaded->check);
-    bti_compiled_free(loaded->plain.compiled);
-    bti_compiled_free(loaded->streaming.compiled);
+    for (int v = 0; v < BTI_CPU_TEXTS; v++) bti_compiled_free(loaded->variants[v].compiled);
     bti_blocks_free(loaded->blocks);
     bti_free(loaded);
 }
@@ -109,7 +109,10 @@ static bool compiling_pays(fused_kernel *loaded, const bti_box *box) {
 }
 
 static code_variant *variant_of(fused_kernel *loaded, const bti_box *box) {
-    return bti_launch_streams(&loaded->kernel, box) ? &loaded->streaming : &loaded->plain;
+    bti_cpu_text text = bti_launch_turns(&loaded->kernel, box)     ? BTI_TEXT_TURNED
+                        : bti_launch_streams(&loaded->kernel, box) ? BTI_TEXT_STREAM
+                                                                   : BTI_TEXT_PLAIN;
+    return &loaded->variants[text];
 }
 
 static _Thread_local code_variant
@@ -151,15 +154,20 @@ static bt_status find_check(fused_kernel *loaded, bti_check **check) {
     return BT_OK;
 }
 
+static unsigned variants_to_check(const fused_kernel *loaded, const bti_box *box) {
+    bool streams = bti_launch_streams(&loaded->kernel, box), turns = bti_box_turns(&loaded->kernel, box);
+    return 1u << BTI_TEXT_PLAIN | (unsigned)streams << BTI_TEXT_STREAM | (unsigned)turns << BTI_TEXT_TURNED;
+}
+
 static bool lacks_text(fused_kernel *loaded, code_variant *v, const bti_box *box) {
     bti_check *check;
     bti_target target;
-    bool stream;
-    bool streams = v == &loaded->streaming;
-    atomic_store_explicit(&loaded->check_streams, streams, memory_order_relaxed);
-    if (bti_flag_bool(BTI_FLAG_check_kernels) && find_check(loaded, &check) == BT_OK &&
-        bti_check_wants(check, streams, &target, &stream))
-        return true;
+    bti_cpu_text variant;
+    if (bti_flag_bool(BTI_FLAG_check_kernels) && find_check(loaded, &check) == BT_OK) {
+        unsigned variants = variants_to_check(loaded, box);
+        atomic_store_explicit(&loaded->check_variants, variants, memory_order_relaxed);
+        if (bti_check_wants(check, variants, &target, &variant)) return true;
+    }
     return wants_compiled(loaded, v, box);
 }
 
@@ -169,21 +177,23 @@ bool bti_cpu_text_lacked(void *device, void *program, bti_text_wanted *wanted) {
     if (!is_kernel(program)) return false;
     bti_check *check = atomic_load_explicit(&loaded->check, memory_order_acquire);
     *wanted = (bti_text_wanted){.kernel = &loaded->kernel, .target = loaded->target, .number = FOR_CHECK};
-    bool stream;
+    bti_cpu_text variant;
     if (check && bti_flag_bool(BTI_FLAG_check_kernels) &&
-        bti_check_wants(check, loaded->check_streams, &wanted->target, &stream))
-        return wanted->variant = stream, true;
+        bti_check_wants(check, loaded->check_variants, &wanted->target, &variant))
+        return wanted->variant = (int)variant, true;
     wanted->number = FOR_ENGINE;
     wanted->target = loaded->target;
-    wanted->variant = wanted_here == &loaded->streaming;
-    return wanted->variant || wanted_here == &loaded->plain;
+    for (int v = 0; v < BTI_CPU_TEXTS; v++)
+        if (wanted_here == &loaded->variants[v]) return wanted->variant = v, true;
+    return false;
 }
 
 bt_status bti_cpu_text_give(void *device, void *program, const bti_text_wanted *wanted, const bti_str *text) {
     (void)device;
     fused_kernel *loaded = program;
-    if (wanted->number == FOR_CHECK) return bti_check_give(loaded->check, wanted->target, wanted->variant, text);
-    compile_variant(loaded, wanted->variant ? &loaded->streaming : &loaded->plain, text);
+    if (wanted->number == FOR_CHECK)
+        return bti_check_give(loaded->check, wanted->target, (bti_cpu_text)wanted->variant, text);
+    compile_variant(loaded, &loaded->variants[wanted->variant], text);
     wanted_here = NULL;
     return BT_OK;
 }
@@ -193,14 +203,14 @@ bt_status bti_cpu_text_give(void *device, void *program, const bti_text_wanted *
 static bt_status check_variants(fused_kernel *loaded, const bti_box *box) {
     bti_check *check;
     BTI_TRY(find_check(loaded, &check));
-    return bti_check_run(check, box, bti_launch_streams(&loaded->kernel, box));
+    return bti_check_run(check, box, variants_to_check(loaded, box));
 }
 
 static bt_status run_kernel(fused_kernel *loaded, code_variant *v, const bti_box *box) {
     if (bti_flag_bool(BTI_FLAG_check_kernels)) BTI_TRY(check_variants(loaded, box));
     int kernels = bti_flag_choice(BTI_FLAG_kernels);
     if (is_compiled(v) && (kernels == BTI_KERNELS_AUTO || kernels == BTI_KERNELS_COMPILED)) {
-        bti_code code = {v->compiled, loaded->functions, v == &loaded->streaming};
+        bti_code code = {v->compiled, loaded->functions, (bti_cpu_text)(v - loaded->variants)};
         return bti_launch_compiled(&loaded->kernel, &code, box);
     }
     return bti_launch_blocks(&loaded->kernel, loaded->blocks, box);
@@ -219,8 +229,9 @@ bool bti_cpu_settled(void *program, const bti_box *box, bti_settled *settled) {
     if (bti_flag_bool(BTI_FLAG_check_kernels) || !bti_launch_is_whole(&loaded->kernel, box)) return false;
     *settled = (bti_settled){.functions = loaded->functions, .blocks = loaded->blocks};
     if (kernels != BTI_KERNELS_AUTO && kernels != BTI_KERNELS_COMPILED) return true;
-    int state = atomic_load_explicit(&loaded->plain.state, memory_order_acquire);
-    if (state == READY) settled->run = loaded->plain.compiled->run;
+    code_variant *plain = &loaded->variants[BTI_TEXT_PLAIN];
+    int state = atomic_load_explicit(&plain->state, memory_order_acquire);
+    if (state == READY) settled->run = plain->compiled->run;
     return state == READY || state == FAILED;
 }
 

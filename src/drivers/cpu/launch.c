@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
+#include "launch/turned.h"
 
 enum {
     PIECE_WORK = 1 << 20, /* instructions times points of a piece: some 100 us of blocks, less of compiled code */
@@ -230,7 +231,7 @@ static void run_compiled(const void *code, const bti_box *box) {
     const bti_code *c = code;
     c->compiled->run(box->extent, box->scalars, box->address, *box->stride, c->functions);
 #if defined(__x86_64__)
-    if (c->streams) __builtin_ia32_sfence(); /* before another thread learns that it is done */
+    if (c->variant == BTI_TEXT_STREAM) __builtin_ia32_sfence(); /* before another thread learns that it is done */
 #endif
 }
 static void part_compiled(const void *code, const bti_box *box, uint64_t *parts) {
@@ -262,7 +263,32 @@ bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, 
     return bti_launch(&runner, box);
 }
 
+/* --- turned ------------------------------------------------------------------------------------------------------- */
+
+bool bti_launch_turns(const bti_kernel *kernel, const bti_box *box) {
+    return bti_box_turns(kernel, box) && !is_whole(kernel, box);
+}
+
+/* A piece has whole lines of the box, which now lie across. */
+static bt_status launch_turned(const bti_kernel *kernel, const bti_code *code, const bti_box *box) {
+    bti_kernel turned;
+    bti_box across;
+    bti_kernel_turn(kernel, &turned);
+    bti_box_turn(kernel, box, &across);
+    bti_runner runner = bti_compiled_runner(&turned, code);
+    piece_grid g = {.runner = &runner, .box = &across, .grain = 1};
+    int line = bti_kernel_line(&turned);
+    int64_t lines = bti_larger_of(BTI_TURNED_LEAST, piece_points(kernel) / across.extent[line - 1] / 64 * 64);
+    g.tile[line - 1] = across.extent[line - 1];
+    g.tile[line] = bti_smaller_of(across.extent[line], lines);
+    cut_axes(&g, 0, line - 1, lines / g.tile[line]);
+    count_pieces(&g);
+    bti_parallel(g.pieces, g.grain, run_pieces, &g);
+    return BT_OK;
+}
+
 bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, const bti_box *box) {
+    if (code->variant == BTI_TEXT_TURNED) return launch_turned(kernel, code, box);
     bti_runner runner = bti_compiled_runner(kernel, code);
     return bti_launch(&runner, box);
 }

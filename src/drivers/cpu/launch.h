@@ -22,7 +22,7 @@ typedef struct bti_runner {
 typedef struct bti_code {
     const bti_compiled *compiled;
     const void *const *functions; /* of its target */
-    bool streams;                 /* compiled from the kernel with `stream` */
+    bti_cpu_text variant;
 } bti_code;
 
 bti_runner bti_blocks_runner(const bti_kernel *kernel, const bti_blocks *blocks);
@@ -39,6 +39,9 @@ bt_status bti_launch_compiled(const bti_kernel *kernel, const bti_code *code, co
  * they should, because they are large, and memory is what takes the time, too. */
 bool bti_launch_can_stream(const bti_kernel *kernel, const bti_box *box);
 bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box);
+
+/* Whether compiled code runs the box turned (launch/turned.h). */
+bool bti_launch_turns(const bti_kernel *kernel, const bti_box *box);
 
 /* Whether the box runs by one call on the calling thread, and its outputs do not bypass the cache. */
 bool bti_launch_is_whole(const bti_kernel *kernel, const bti_box *box);

@@ -6,6 +6,7 @@
 #include "ir/dtype.h"
 #include "launch/entry.h"
 #include "launch/functions.h"
+#include "launch/turned.h"
 
 /* --- instructions ------------------------------------------------------------------------------------------------------- */
 
@@ -56,20 +57,26 @@ static bool is_kept_from(const bti_kernel *kernel, int number, int sweep) {
     return false;
 }
 
+/* Points of the axis that vectors run along. */
+static double vector_line(const bti_sim_nest *nest) {
+    return (double)nest->box->extent[bti_kernel_line(nest->kernel) - bti_box_turns(nest->kernel, nest->box)];
+}
+
 /* On a core: how much longer than a line the vectors are that it fills; how many of a vector's elements a value of a row stands for. */
 static void count_vectors(const bti_sim_model *model, const bti_sim_nest *nest, double *filled, double *alone) {
-    double line = (double)nest->box->extent[bti_kernel_line(nest->kernel)];
+    double line = vector_line(nest);
     *filled = *alone = 1;
     if (!bti_sim_is_cpu(model)) return;
     *filled = BTI_SIM_VECTOR * bti_sim_ceiling(line, BTI_SIM_VECTOR) / line;
-    if (nest->kernel->reduced && !nest->kernel->inner) *alone = BTI_SIM_VECTOR;
+    if (nest->kernel->reduced && !nest->kernel->inner && !bti_box_turns(nest->kernel, nest->box))
+        *alone = BTI_SIM_VECTOR;
 }
 
 /* What is loaded again in a later sweep comes from local memory, or the first cache, if the row has room there. */
 void bti_sim_count_sweeps(bti_sim_demand *d, const bti_sim_model *model, const bti_sim_nest *nest, double *again) {
     const bti_kernel *kernel = nest->kernel;
     int sweeps = bti_kernel_sweeps(kernel);
-    bool needed[BTI_KERNEL_INSTRS];
+    bool needed[BTI_KERNEL_INSTRS], loaded[BTI_KERNEL_INSTRS] = {false};
     size_t row = sweeps > 1 && bti_entry_exists(kernel, BTI_ENTRY_KEPT) ? bti_entry_local(kernel, nest->box) : 0;
     bool kept = row && row <= 48 << 10;
     int computed = -1; /* before, and kept */
@@ -79,7 +86,8 @@ void bti_sim_count_sweeps(bti_sim_demand *d, const bti_sim_model *model, const b
     for (int sweep = 0; sweep < sweeps; sweep++) {
         int before = computed;
         double first = d->instructions + d->doubles * (model->f64_slowdown - 1);
-        bti_kernel_needs(kernel, sweep, before, needed);
+        if (before >= 0) loaded[before] = true;
+        bti_kernel_needs(kernel, sweep, loaded, needed);
         for (int i = 0; i < kernel->instr_count; i++) {
             const bti_instr *instr = &kernel->instrs[i];
             bool folds = bti_instr_reduces(instr);
@@ -95,8 +103,7 @@ void bti_sim_count_sweeps(bti_sim_demand *d, const bti_sim_model *model, const b
                 *again += (double)bti_kernel_operand_bytes(kernel, instr->arg[0], nest->box->extent);
         }
         if (!bti_sim_is_cpu(model)) continue;
-        d->instructions +=
-            nest->points / (double)nest->box->extent[bti_kernel_line(kernel)] * BTI_SIM_LINE * model->lanes;
+        d->instructions += nest->points / vector_line(nest) * BTI_SIM_LINE * model->lanes;
         if (sweep) d->later += d->instructions + d->doubles * (model->f64_slowdown - 1) - first;
     }
 }

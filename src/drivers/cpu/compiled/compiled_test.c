@@ -19,7 +19,7 @@
 #include "support/llvm_texts.h"
 
 /* As bti_render of render/render.h. */
-typedef bool write_function(bti_str *text, const bti_kernel *kernel, bti_target target, bool variant);
+typedef bool write_function(bti_str *text, const bti_kernel *kernel, bti_target target, bti_cpu_text variant);
 
 enum { THREADS = 4 };
 
@@ -42,19 +42,21 @@ static int end(void **state) {
     return system(line);
 }
 
-static bool render_five(bti_str *text, const bti_kernel *of, bti_target target, bool stream) {
+static bool render_five(bti_str *text, const bti_kernel *of, bti_target target, bti_cpu_text variant) {
     ir_five_operations(text, target);
     return !text->failed;
 }
-static bool render_two(bti_str *text, const bti_kernel *of, bti_target target, bool stream) {
+static bool render_two(bti_str *text, const bti_kernel *of, bti_target target, bti_cpu_text variant) {
     bti_str_add(text, ir_relocations);
     return !text->failed;
 }
-static bool render_nonsense(bti_str *text, const bti_kernel *of, bti_target target, bool stream) {
+static bool render_nonsense(bti_str *text, const bti_kernel *of, bti_target target, bti_cpu_text variant) {
     bti_str_add(text, "nonsense");
     return !text->failed;
 }
-static bool render_nothing(bti_str *text, const bti_kernel *of, bti_target target, bool stream) { return false; }
+static bool render_nothing(bti_str *text, const bti_kernel *of, bti_target target, bti_cpu_text variant) {
+    return false;
+}
 
 static bti_compiled_ledger look(bool attempt) {
     static _Thread_local bti_compiled_ledger ledger;
@@ -64,7 +66,7 @@ static bti_compiled_ledger look(bool attempt) {
 
 static bt_status compile_text(write_function *render, bti_target target, bti_compiled **compiled) {
     bti_str text = {0};
-    text.failed = !render(&text, &kernel, target, false) || text.failed;
+    text.failed = !render(&text, &kernel, target, BTI_TEXT_PLAIN) || text.failed;
     bt_status status = bti_compiled_get(&kernel, &text, target, compiled);
     bti_str_free(&text);
     return status;
@@ -131,7 +133,7 @@ static void without_a_cache_everything_is_compiled(void **state) {
 static void a_kept_object_that_is_no_good_is_replaced(void **state) {
     bti_compiled_free(get(render_five));
     bti_str text = {0}, object = {0};
-    render_five(&text, &kernel, bti_cpu_target(), false);
+    render_five(&text, &kernel, bti_cpu_target(), BTI_TEXT_PLAIN);
     bti_cache_key key = bti_cache_key_of(&text, bti_cpu_target(), "");
     bti_str_add(&object, "this is not an object, but its hash is right");
     bti_cache_store(key, &object, (const unsigned[]){16, 0, 0});
