@@ -85,22 +85,23 @@ static bt_status check_options(const bt_loader_options *o, int64_t rows) {
 }
 
 /* What batches are made of and how; shuffled ones of arrays on the host are gathered where threads do that. */
-static bt_status make_batcher(bt_loader *l, bt_dataset *dataset, const bt_loader_options *o) {
+static bt_status make_batcher(bt_loader *l, bt_dataset *dataset, const bt_loader_options *o, const uint32_t *key) {
     bti_batcher *b = l->batcher = bti_calloc(1, sizeof *b);
     if (!b) return bti_no_memory();
     b->dataset = bt_dataset_retain(dataset);
     b->batch = o->batch < dataset->rows ? o->batch : dataset->rows;
     b->batches = o->drop_last ? dataset->rows / b->batch : (dataset->rows - 1) / b->batch + 1;
-    b->shuffled = o->shuffle != NULL;
+    b->shuffled = o->shuffle || key;
+    if (key) memcpy(b->key, key, sizeof b->key);
     if (o->shuffle) BTI_TRY(read_key(o->shuffle, b->key));
     if (o->device) BTI_TRY(bt_device_find(o->device, &b->device));
-    bool in_order = !o->shuffle && dataset->kind == BTI_DATASET_ARRAYS;
+    bool in_order = !b->shuffled && dataset->kind == BTI_DATASET_ARRAYS;
     b->recorded = bti_batcher_can_record(dataset) && (!o->workers || in_order || !bti_batcher_is_on_host(dataset));
     b->starts = b->device || !b->recorded;
     return bti_batcher_open(b, o->ahead_bytes);
 }
 
-static bt_status make_loader(bt_loader *l, bt_dataset *dataset, const bt_loader_options *options) {
+static bt_status make_loader(bt_loader *l, bt_dataset *dataset, const bt_loader_options *options, const uint32_t *key) {
     bt_loader_options o = {0};
     BTI_TRY(bti_handle_check(BTI_OWNED_DATASET, dataset, "bt_loader_new"));
     if (options) BTI_TRY(bti_options_take(&loader_options_layout, "bt_loader_new", options, &o));
@@ -109,21 +110,25 @@ static bt_status make_loader(bt_loader *l, bt_dataset *dataset, const bt_loader_
     BTI_TRY(check_options(&o, dataset->rows));
     l->drop_last = o.drop_last;
     l->process = getpid();
-    BTI_TRY(make_batcher(l, dataset, &o));
+    BTI_TRY(make_batcher(l, dataset, &o, key));
     if (!o.workers || l->batcher->recorded) return BT_OK;
     l->workers = bti_workers_new(l->batcher, o.workers, o.ahead_bytes);
     return l->workers ? BT_OK : BT_RESOURCE_EXHAUSTED;
 }
 
-bt_loader *bt_loader_new(bt_dataset *dataset, const bt_loader_options *options) {
+bt_loader *bti_loader_new_by_words(bt_dataset *dataset, const bt_loader_options *options, const uint32_t key[2]) {
     BTI_CALL("bt_loader_new");
     bt_loader *l = bti_owned_new(BTI_OWNED_LOADER, sizeof *l);
-    bt_status status = l ? make_loader(l, dataset, options) : bti_no_memory();
+    bt_status status = l ? make_loader(l, dataset, options, key) : bti_no_memory();
     if (status != BT_OK) {
         bt_loader_release(l);
         l = NULL;
     }
     return bti_scope_own(&loader_class, l);
+}
+
+bt_loader *bt_loader_new(bt_dataset *dataset, const bt_loader_options *options) {
+    return bti_loader_new_by_words(dataset, options, NULL);
 }
 
 /* --- where it is -------------------------------------------------------------------------------------------------------- */

@@ -28,6 +28,8 @@ bt_status bti_loader_enter(bt_loader *loader, const char *name);
 void bti_loader_leave(bt_loader *loader);
 /* To a batch of an epoch, as if it was the first: forgets batches and errors. Of a loader that was entered. */
 void bti_loader_go(bt_loader *loader, int64_t epoch, int64_t next);
+/* bt_loader_new with the words of a key, where NULL is none; options.shuffle is NULL. For calls that would otherwise copy a key to a device and back. */
+bt_loader *bti_loader_new_by_words(bt_dataset *dataset, const bt_loader_options *options, const uint32_t key[2]);
 /* Columns of its data set. Of a loader that can be used. */
 int bti_loader_columns(const bt_loader *loader);
 

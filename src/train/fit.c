@@ -141,10 +141,9 @@ bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array
     BTI_TRY(check_fit_arrays(x, y));
     bt_status status = BT_OK;
     BT_SCOPE {
-        bt_array *key = NULL;
-        if (!f.options.in_order) BT_ON("cpu") key = bt_key((int64_t)f.options.seed);
+        const uint32_t key[2] = {(uint32_t)(f.options.seed >> 32), (uint32_t)f.options.seed}; /* bt_key(seed) */
         bt_dataset *data = bt_dataset_arrays((const char *const[]){"x", "y"}, (bt_array *const[]){x, y}, 2);
-        f.loader = bt_loader_new(data, BT_LOADER(.batch = f.options.batch, .shuffle = key));
+        f.loader = bti_loader_new_by_words(data, BT_LOADER(.batch = f.options.batch), f.options.in_order ? NULL : key);
         status = bt_loader_status(f.loader);
         if (status == BT_OK) status = run_fit(&f, report);
     }
