@@ -80,6 +80,7 @@ BT_API bt_dataset *bt_dataset_callback(int64_t rows, const bt_column *columns, i
 /* Sets the ragged size of a column of the example that the calling function makes, and returns the memory for its elements. NULL with the
  * cause in the error record: INVALID_ARGUMENT (not such an example or column, a negative size), RESOURCE_EXHAUSTED. */
 BT_API void *bt_example_resize(bt_example *example, int column, int64_t size);
+#define bt_example_resize(...) BTI_AT(void *, bt_example_resize(__VA_ARGS__))
 /* Returns `status` and lets the loader's error say the text: `return bt_example_fail(example, BT_NOT_FOUND, "no %s", path)`. */
 BT_API bt_status bt_example_fail(bt_example *example, bt_status status, const char *format, ...) BT_PRINTF(3, 4);
 

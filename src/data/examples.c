@@ -145,7 +145,9 @@ bt_status bt_example_fail(bt_example *example, bt_status status, const char *for
     if (format) bti_str_addv(&text, format, arguments);
     va_end(arguments);
     if (status == BT_OK || !bti_is_status(status)) status = BT_UNKNOWN;
+    bti_without_site without_site = bti_without_site_begin(); /* the loader's error has a place */
     status = bti_fail(status, "%s", bti_str_text(&text));
+    bti_without_site_end(without_site);
     bti_str_free(&text);
     return status;
 }
