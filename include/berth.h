@@ -13,6 +13,7 @@
  *     windows.h   convolution and pooling                  attention.h scaled dot product attention
  *     losses.h    losses with options                      linalg.h    linear algebra, by LAPACK
  *     check.h     errors of a program in one word          precision.h mixed precision
+ *     data.h      data sets and loaders of batches
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -24,6 +25,7 @@
 #include <berth/check.h>
 #include <berth/control.h>
 #include <berth/custom.h>
+#include <berth/data.h>
 #include <berth/device.h>
 #include <berth/dist.h>
 #include <berth/dtype.h>

@@ -2,6 +2,7 @@
 #ifndef BERTH_TRAIN_H
 #define BERTH_TRAIN_H
 
+#include <berth/data.h>
 #include <berth/dist.h>
 
 #ifdef __cplusplus
@@ -38,6 +39,13 @@ typedef struct bt_fit_report {
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);
 #define bt_fit(...) BTI_AT_MUST(bt_fit(__VA_ARGS__))
+
+/* The same on the batches of a loader of two columns, x and y: in its order, from where it is. A loader that stands within an epoch, after
+ * bt_loader_restore, goes through the rest of it as the first of `epochs`. options: batch, seed and in_order are the loader's and must be 0
+ * (INVALID_ARGUMENT). Returns the error of the loader when its epoch ends early. */
+BT_API BT_MUST_USE bt_status bt_fit_loader(bt_layer *model, bt_optimizer *optimizer, bt_loader *loader,
+                                           const bt_fit_options *options, bt_fit_report *report);
+#define bt_fit_loader(...) BTI_AT_MUST(bt_fit_loader(__VA_ARGS__))
 
 /* The fraction of rows whose largest logit is at the class in y [N] (integers), computed where the model is. Blocks. On
  * errors NaN, with the cause in the error record. */

@@ -247,6 +247,8 @@ static const struct {
     [BTI_OWNED_LEASE] = {"lease", "bt_lease_release", NULL},
     [BTI_OWNED_TENSORS] = {"file", "bt_tensors_close", NULL},
     [BTI_OWNED_PROFILE] = {"profile", "bt_profile_stop", NULL},
+    [BTI_OWNED_DATASET] = {"data set", "bt_dataset_release", "bt_dataset_retain keeps it longer"},
+    [BTI_OWNED_LOADER] = {"loader", "bt_loader_release", "bt_loader_retain keeps it longer"},
 };
 
 bti_error *bti_owned_released(const bti_owned *object) {

@@ -23,6 +23,8 @@ typedef enum bti_owned_kind {
     BTI_OWNED_LEASE,
     BTI_OWNED_TENSORS,
     BTI_OWNED_PROFILE,
+    BTI_OWNED_DATASET,
+    BTI_OWNED_LOADER,
     BTI_OWNED_COUNT
 } bti_owned_kind;
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/clock.h"
 #include "base/sized.h"
+#include "data/loader.h"
 #include "nn/layer.h"
 #include "train/progress.h"
 
@@ -19,41 +20,38 @@ static bt_array *default_loss(bt_layer *model, bt_array *x, bt_array *y, void *u
 }
 
 typedef struct fit {
+    const char *name; /* of the public function */
     bt_layer *model;
     bt_optimizer *optimizer;
-    bt_array *x, *y;
+    bt_loader *loader;
     bt_fit_options options;
-    int64_t rows, steps_per_epoch;
+    int64_t steps_per_epoch;
     int64_t steps; /* steps done */
     bti_progress progress;
     bt_array *late_loss; /* retained; the next to be shown */
     double shown_loss;
 } fit;
 
-static bt_status check_fit_objects(const fit *f) {
-    BTI_CALL("bt_fit");
+static bt_status check_fit(const fit *f) {
+    BTI_CALL(f->name);
+    if (!f->model || !f->optimizer)
+        return bti_fail(BT_INVALID_ARGUMENT, "the %s is NULL", f->model ? "optimiser" : "model");
     BTI_TRY(bt_layer_status(f->model));
     BTI_TRY(bt_optimizer_status(f->optimizer));
-    return f->options.strategy ? bt_strategy_status(f->options.strategy) : BT_OK;
+    if (f->options.strategy) BTI_TRY(bt_strategy_status(f->options.strategy));
+    if (f->options.epochs < 0 || f->options.batch < 0)
+        return bti_fail(BT_INVALID_ARGUMENT, "epochs and batch must be positive");
+    return BT_OK;
 }
 
-static bt_status check_fit(const fit *f) {
-    if (!f->model || !f->optimizer || !f->x || !f->y)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_fit: the %s is NULL",
-                        !f->model       ? "model"
-                        : !f->optimizer ? "optimiser"
-                        : !f->x         ? "array x"
-                                        : "array y");
-    BTI_TRY(check_fit_objects(f));
-    if (bt_peek_status(f->x) != BT_OK || bt_peek_status(f->y) != BT_OK)
-        return bt_block(bt_peek_status(f->x) != BT_OK ? f->x : f->y); /* the first cause */
-    if (bt_rank(f->x) < 1 || bt_rank(f->y) < 1 || bt_size(f->x, 0) != bt_size(f->y, 0) || bt_size(f->x, 0) < 1)
-        return bti_fail(BT_INVALID_ARGUMENT,
-                        "bt_fit: x has %lld rows and y %lld; they must be as many, and at least one",
-                        (long long)bt_size(f->x, 0), (long long)bt_size(f->y, 0));
-    if (f->options.epochs < 0 || f->options.batch < 0)
-        return bti_fail(BT_INVALID_ARGUMENT, "bt_fit: epochs and batch must be positive");
-    return BT_OK;
+static bt_status check_fit_arrays(bt_array *x, bt_array *y) {
+    BTI_CALL("bt_fit");
+    if (!x || !y) return bti_fail(BT_INVALID_ARGUMENT, "the array %s is NULL", x ? "y" : "x");
+    if (bt_peek_status(x) != BT_OK || bt_peek_status(y) != BT_OK)
+        return bt_block(bt_peek_status(x) != BT_OK ? x : y); /* the first cause */
+    if (bt_rank(x) >= 1 && bt_rank(y) >= 1 && bt_size(x, 0) == bt_size(y, 0) && bt_size(x, 0) >= 1) return BT_OK;
+    return bti_fail(BT_INVALID_ARGUMENT, "x has %lld rows and y %lld; they must be as many, and at least one",
+                    (long long)bt_size(x, 0), (long long)bt_size(y, 0));
 }
 
 static bt_status show_late_loss(fit *f, bt_array *loss) {
@@ -63,23 +61,13 @@ static bt_status show_late_loss(fit *f, bt_array *loss) {
     return status;
 }
 
-/* Rows of x, taken on the device of x, so that only the batch is moved. */
-static bt_array *rows_of(bt_array *x, bt_array *order, int64_t start, int64_t stop) {
-    bt_array *rows = NULL;
-    BT_ON(bt_device_long_name(bt_device_of(x)))
-        rows = order ? bt_take(x, bt_slice_axis(order, 0, start, stop, 1), 0) : bt_slice_axis(x, 0, start, stop, 1);
-    return rows;
-}
-
 /* One step. Adds its loss, times its rows, to *sum, which is read at the end of the epoch. */
-static bt_status fit_step(fit *f, int64_t number, bt_array *const order[2], int64_t start, bt_array **sum) {
+static bt_status fit_step(fit *f, int64_t number, const bt_batch *batch, bt_array **sum) {
     bt_status status = BT_OK;
-    int64_t stop = start + f->options.batch < f->rows ? start + f->options.batch : f->rows;
     BT_SCOPE {
-        bt_array *x = rows_of(f->x, order[0], start, stop), *y = rows_of(f->y, order[1], start, stop);
-        bt_array *loss =
-            bt_train_step(f->options.strategy, f->model, f->optimizer, f->options.loss, f->options.loss_data, x, y);
-        bt_array *weighted = bt_mul(loss, bt_num((double)(stop - start)));
+        bt_array *loss = bt_train_step(f->options.strategy, f->model, f->optimizer, f->options.loss,
+                                       f->options.loss_data, batch->arrays[0], batch->arrays[1]);
+        bt_array *weighted = bt_mul(loss, bt_num((double)batch->rows));
         bt_assign(sum, *sum ? bt_add(*sum, weighted) : weighted);
         status = bt_eval(*sum); /* evaluated with the update: later the forward pass would run a second time */
         if (status == BT_OK && number % STEPS_BETWEEN_READS == 0) status = show_late_loss(f, loss);
@@ -90,22 +78,23 @@ static bt_status fit_step(fit *f, int64_t number, bt_array *const order[2], int6
     return BT_OK;
 }
 
+/* The batches up to the end of an epoch, which may have begun before. */
 static bt_status fit_epoch(fit *f, int number, double *mean) {
     bt_status status = BT_OK;
     bt_array *sum = NULL;
+    bt_batch batch = BT_BATCH_INIT;
+    int64_t rows = 0;
     BT_SCOPE {
-        bt_array *order[2] = {NULL, NULL}; /* the order of the rows, on the devices of x and of y */
-        const char *at_x = bt_device_long_name(bt_device_of(f->x)), *at_y = bt_device_long_name(bt_device_of(f->y));
-        if (!f->options.in_order) {
-            BT_ON(at_x)
-                order[0] = bt_permutation(bt_fold_in(bt_key((int64_t)f->options.seed), (uint32_t)number), f->rows);
-            order[1] = bt_to(order[0], at_y);
+        while (status == BT_OK && bt_loader_next(f->loader, &batch)) {
+            rows += batch.rows;
+            status = fit_step(f, number * f->steps_per_epoch + batch.number, &batch, &sum);
         }
-        for (int64_t i = 0; i < f->steps_per_epoch && status == BT_OK; i++)
-            status = fit_step(f, number * f->steps_per_epoch + i, order, i * f->options.batch, &sum);
-        if (status == BT_OK) status = bt_block(sum);
-        if (status == BT_OK) f->shown_loss = *mean = bt_item(sum) / (double)f->rows;
-        if (status == BT_OK) bti_progress_step(&f->progress, f->steps - 1, *mean);
+        if (status == BT_OK) status = bt_loader_status(f->loader);
+        if (status == BT_OK && sum) status = bt_block(sum);
+        if (status == BT_OK && sum) {
+            f->shown_loss = *mean = bt_item(sum) / (double)rows;
+            bti_progress_step(&f->progress, (number + 1) * f->steps_per_epoch - 1, *mean);
+        }
     }
     bt_assign(&sum, NULL);
     return status;
@@ -119,30 +108,65 @@ static const bti_member fit_option_members[] = {MEMBER(size),     MEMBER(epochs)
 static const bti_sized_type fit_options_layout =
     BTI_SIZED_TYPE(bt_fit_options, "options", "BT_FIT_OPTIONS(.epochs = 5)", fit_option_members, NULL);
 
-bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y, const bt_fit_options *options,
-                 bt_fit_report *report) {
-    fit f = {model, optimizer, x, y, .shown_loss = NAN};
-    if (options) BTI_TRY(bti_options_take(&fit_options_layout, "bt_fit", options, &f.options));
-    if (!f.options.loss) f.options.loss = default_loss;
-    if (!f.options.epochs) f.options.epochs = 1;
-    if (!f.options.batch) f.options.batch = 32;
-    BTI_TRY(check_fit(&f));
-    f.rows = bt_size(x, 0);
-    if (f.options.batch > f.rows) f.options.batch = f.rows;
-    f.steps_per_epoch = (f.rows + f.options.batch - 1) / f.options.batch;
-    bti_progress_begin(&f.progress, f.options.epochs, f.steps_per_epoch, f.options.quiet);
+static bt_status take_options(fit *f, const bt_fit_options *options) {
+    if (options) BTI_TRY(bti_options_take(&fit_options_layout, f->name, options, &f->options));
+    if (!f->options.loss) f->options.loss = default_loss;
+    if (!f->options.epochs) f->options.epochs = 1;
+    return check_fit(f);
+}
+
+static bt_status run_fit(fit *f, bt_fit_report *report) {
+    f->steps_per_epoch = bt_loader_batches(f->loader);
+    bti_progress_begin(&f->progress, f->options.epochs, f->steps_per_epoch, f->options.quiet);
     double mean = NAN, first = NAN;
     bt_status status = BT_OK;
-    for (int e = 0; e < f.options.epochs && status == BT_OK; e++) {
-        status = fit_epoch(&f, e, &mean);
+    for (int e = 0; e < f->options.epochs && status == BT_OK; e++) {
+        status = fit_epoch(f, e, &mean);
         if (e == 0) first = mean;
     }
-    bti_progress_end(&f.progress);
-    bt_assign(&f.late_loss, NULL);
+    bti_progress_end(&f->progress);
+    bt_assign(&f->late_loss, NULL);
     if (report)
-        *report = (bt_fit_report){
-            .steps = f.steps, .first_loss = first, .last_loss = mean, .seconds = bti_now_seconds() - f.progress.start};
+        *report = (bt_fit_report){.steps = f->steps,
+                                  .first_loss = first,
+                                  .last_loss = mean,
+                                  .seconds = bti_now_seconds() - f->progress.start};
     return status;
+}
+
+bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y, const bt_fit_options *options,
+                 bt_fit_report *report) {
+    fit f = {.name = "bt_fit", .model = model, .optimizer = optimizer, .shown_loss = NAN};
+    BTI_TRY(take_options(&f, options));
+    BTI_TRY(check_fit_arrays(x, y));
+    bt_status status = BT_OK;
+    BT_SCOPE {
+        const uint32_t key[2] = {(uint32_t)(f.options.seed >> 32), (uint32_t)f.options.seed}; /* bt_key(seed) */
+        bt_dataset *data = bt_dataset_arrays((const char *const[]){"x", "y"}, (bt_array *const[]){x, y}, 2);
+        f.loader = bti_loader_new_by_words(data, BT_LOADER(.batch = f.options.batch), f.options.in_order ? NULL : key);
+        status = bt_loader_status(f.loader);
+        if (status == BT_OK) status = run_fit(&f, report);
+    }
+    return status;
+}
+
+static bt_status check_loader(const fit *f) {
+    BTI_CALL("bt_fit_loader");
+    if (!f->loader) return bti_fail(BT_INVALID_ARGUMENT, "the loader is NULL");
+    BTI_TRY(bt_loader_status(f->loader));
+    if (f->options.batch || f->options.seed || f->options.in_order)
+        return bti_fail(BT_INVALID_ARGUMENT, "batch, seed and in_order are not options here: the loader has its own");
+    int columns = bti_loader_columns(f->loader);
+    if (columns == 2) return BT_OK;
+    return bti_fail(BT_INVALID_ARGUMENT, "the loader has %d columns; training takes two, x and y", columns);
+}
+
+bt_status bt_fit_loader(bt_layer *model, bt_optimizer *optimizer, bt_loader *loader, const bt_fit_options *options,
+                        bt_fit_report *report) {
+    fit f = {.name = "bt_fit_loader", .model = model, .optimizer = optimizer, .loader = loader, .shown_loss = NAN};
+    BTI_TRY(take_options(&f, options));
+    BTI_TRY(check_loader(&f));
+    return run_fit(&f, report);
 }
 
 static bt_status check_classes(bt_array *logits, bt_array *y) {
