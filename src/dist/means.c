@@ -2,7 +2,7 @@
  * summands a[k]. With L the part's loss and inputs c[k] that stand for the gradients of the whole loss by m[k], the gradients of L + sum over k of <a[k], c[k]> are the part's of the whole loss;
  * those by m[k], added over all parts, are c[k]. At the end everything that depends on an input is recorded again, with the sums in the inputs' places: m[k] depends on earlier means only, c[k] on later
  * ones and on means. */
-#include "dist/step.h"
+#include "dist/batch.h"
 
 #include "array/eval.h"
 #include "array/place.h"
@@ -20,7 +20,7 @@ static bt_array *cotangent_input(const bti_node *own) {
     return bti_input_on(placement, (bt_dtype)own->dtype, own->rank, own->shape);
 }
 
-bt_status bti_grad_through_means(const bti_train *s, bti_shard *shard, bt_array **grads) {
+bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array **grads) {
     int count = (int)shard->means.own.count;
     bt_array **inputs = bti_alloc((size_t)count * sizeof *inputs), *total = shard->loss;
     bool room = inputs && bti_vec_reserve(&shard->cotangents, (size_t)count) &&
@@ -160,13 +160,13 @@ static bt_status check_same_means(const bti_train *s) {
 static bt_status sum_mean(const bti_train *s, replacement *r, size_t k, bool gradient) {
     bt_array *parts[BTI_MAX_REPLICAS], *sums[BTI_MAX_REPLICAS];
     for (int i = 0; i < s->shard_count; i++) {
-        const bti_shard *shard = &s->shards[i];
+        const bti_batch_shard *shard = &s->shards[i];
         parts[i] = gradient ? shard->own_cotangents.items[k] : bti_array_on(shard->means.own.items[k]);
     }
     bti_sum_everywhere(s, parts, sums);
     BTI_TRY(bti_check_arrays(sums, s->strategy->count));
     for (int i = 0; i < s->shard_count; i++) {
-        const bti_shard *shard = &s->shards[i];
+        const bti_batch_shard *shard = &s->shards[i];
         const bti_node *input = gradient ? bti_node_of(shard->cotangents.items[k]) : shard->means.inputs.items[k];
         if (!replace_input(r, input, sums[shard->replica])) return bti_no_memory();
     }

@@ -1,12 +1,12 @@
 /* States that layers set in a training step: those of the shards become one value, which all replicas get. */
-#include "dist/step.h"
+#include "dist/batch.h"
 
 #include "base/alloc.h"
 #include "function/shared.h"
 #include "ops/primitive.h"
 
 /* The value that a shard set; NULL: it set none. */
-static bti_node *set_by(const bti_shard *shard, const bt_shared *state) {
+static bti_node *set_by(const bti_batch_shard *shard, const bt_shared *state) {
     for (size_t i = 0; i < shard->states.shared.count; i++)
         if (shard->states.shared.items[i] == state) return shard->states.values.items[i];
     return NULL;

@@ -1,48 +1,22 @@
 /* One training step over mirrored replicas: each gets a share of the batch and computes gradients; every replica gets their sum and makes
  * the same update. All of it is only recorded here: one plan, in which sums of gradients begin while others are still being computed. */
-#include <string.h>
-#include <time.h>
 
 #include "array/move.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "device/device.h"
-#include "dist/step.h"
+#include "dist/batch.h"
 #include "function/shared.h"
 #include "ops/primitive.h"
-
-/* sums[i]: the sum of all parts, on the device of replica i. */
-static void all_reduce(const bt_strategy *strategy, bt_array *const *parts, bt_array **sums) {
-    BTI_CALL("bt_all_reduce");
-    int devices[BTI_MAX_REPLICAS];
-    for (int i = 0; i < strategy->count; i++) devices[i] = bti_device_id(strategy->devices[i]);
-    bti_all_reduce(devices, strategy->count, parts, sums);
-}
-
-void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
-    if (!strategy || bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_all_reduce") != BT_OK) return;
-    if (!arrays) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_all_reduce: the list of arrays is NULL");
-        return;
-    }
-    bt_array *sums[BTI_MAX_REPLICAS];
-    all_reduce(strategy, arrays, sums);
-    for (int i = 0; i < strategy->count; i++) arrays[i] = sums[i];
-}
-
-bt_status bti_check_arrays(bt_array *const *arrays, int count) {
-    for (int i = 0; i < count; i++) BTI_TRY(bti_fail_with(bti_array_error(arrays[i])));
-    return BT_OK;
-}
 
 /* What is recorded between the two belongs to a part of the batch, in training. */
 typedef struct training_block {
     bti_training_guard training;
-    const bti_part *part;
+    const bti_batch_part *part;
     bti_states *states;
 } training_block;
 
-static training_block enter_part(const bti_part *part, bti_states *states) {
+static training_block enter_part(const bti_batch_part *part, bti_states *states) {
     return (training_block){bti_training_begin(true), bti_part_set(part), bti_states_collect(states)};
 }
 static void leave_part(training_block *before) {
@@ -52,8 +26,8 @@ static void leave_part(training_block *before) {
 }
 
 /* The loss of a part's rows, scaled by their share of the batch. */
-static bt_array *record_loss(bti_train *s, bti_shard *own, bt_array *x, bt_array *y, double weight) {
-    bti_part part = {own->first_row, own->rows, s->rows, s->shard_count > 1 ? &own->means : NULL};
+static bt_array *record_loss(bti_train *s, bti_batch_shard *own, bt_array *x, bt_array *y, double weight) {
+    bti_batch_part part = {own->first_row, own->rows, s->rows, s->shard_count > 1 ? &own->means : NULL};
     bti_states_free(&own->states);
     __attribute__((cleanup(leave_part))) training_block block = enter_part(&part, &own->states);
     bt_array *loss = s->loss(s->model, x, y, s->data);
@@ -62,7 +36,7 @@ static bt_array *record_loss(bti_train *s, bti_shard *own, bt_array *x, bt_array
 
 /* Loss and gradients of one shard's rows, scaled by their part of the batch. */
 static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y, double weight) {
-    bti_shard *own = &s->shards[number];
+    bti_batch_shard *own = &s->shards[number];
     own->loss = record_loss(s, own, x, y, weight);
     size_t means = own->means.own.count;
     bt_array **grads = bti_alloc(((size_t)s->parameter_count + means) * sizeof *grads);
@@ -81,7 +55,7 @@ static int output_device(const bti_train *s, bti_layer_ends ends, bt_array *x) {
     bti_error *before = bti_error_last();
     bti_states states = {0}; /* which nobody sets */
     BT_SCOPE {
-        bti_part part = {0, s->rows, s->rows, NULL};
+        bti_batch_part part = {0, s->rows, s->rows, NULL};
         __attribute__((cleanup(leave_part))) training_block block = enter_part(&part, &states);
         bt_device *found = ends.several ? bt_device_of(bt_apply(s->model, x)) : NULL;
         if (found) device = bti_device_id(found);
@@ -114,10 +88,6 @@ static bt_status record_on_one_device(bti_train *s, bt_array *x, bt_array *y) {
     return status == BT_OK ? committed : status;
 }
 
-const char *bti_replica_name(const bti_train *s, int replica) {
-    return bt_device_long_name(s->strategy->devices[replica]);
-}
-
 /* --- shards ----------------------------------------------------------------------------------------------------------- */
 
 static void cut_exactly(bti_train *s, int64_t rows) {
@@ -141,7 +111,7 @@ static void cut_by_shares(bti_train *s, int64_t rows) {
 
 static bt_status run_shard(bti_train *s, int number, bt_array *x, bt_array *y, double weight) {
     bt_status status = BT_OK;
-    const bti_shard *own = &s->shards[number];
+    const bti_batch_shard *own = &s->shards[number];
     const char *device = bti_replica_name(s, own->replica);
     int64_t start = own->first_row, end = start + own->rows;
     bt_array *own_x = NULL, *own_y = NULL;
@@ -151,23 +121,6 @@ static bt_status run_shard(bti_train *s, int number, bt_array *x, bt_array *y, d
     BT_REPLICA(s->strategy, own->replica)
         status = record_shard(s, number, bt_to(own_x, device), bt_to(own_y, device), weight);
     return status;
-}
-
-/* Adds pairs, each where its first part is: the same tree, whatever the number of devices. */
-static bt_array *tree_sum(const bti_train *s, bt_array **parts) {
-    for (int apart = 1; apart < s->shard_count; apart *= 2)
-        for (int i = 0; i + apart < s->shard_count; i += 2 * apart)
-            BT_ON(bti_replica_name(s, s->shards[i].replica))
-                parts[i] = bt_add(parts[i], bt_to(parts[i + apart], bti_replica_name(s, s->shards[i].replica)));
-    return bt_to(parts[0], bti_replica_name(s, 0));
-}
-
-bt_array *bti_sum_parts(const bti_train *s, bt_array **parts) {
-    if (s->strategy->exact) return tree_sum(s, parts);
-    bt_array *sum = NULL, *there[BTI_MAX_REPLICAS];
-    for (int i = 0; i < s->shard_count; i++) there[i] = bt_to(parts[i], bti_replica_name(s, 0));
-    BT_ON(bti_replica_name(s, 0)) sum = bt_add_n(there, s->shard_count);
-    return bt_to(sum, bti_replica_name(s, 0)); /* a single part is still where it was */
 }
 
 /* --- speeds ----------------------------------------------------------------------------------------------------------- */
@@ -203,18 +156,6 @@ static bt_status measure_speeds(bti_train *s, bt_array *x, bt_array *y) {
 }
 
 /* --- the step --------------------------------------------------------------------------------------------------------- */
-
-/* Whether each device has a part of every gradient, in its order. */
-static bool all_take_part(const bti_train *s) { return !s->strategy->exact && s->shard_count == s->strategy->count; }
-
-void bti_sum_everywhere(const bti_train *s, bt_array **parts, bt_array **sums) {
-    if (all_take_part(s)) {
-        all_reduce(s->strategy, parts, sums);
-        return;
-    }
-    bt_array *sum = bti_sum_parts(s, parts);
-    for (int r = 0; r < s->strategy->count; r++) sums[r] = bt_to(sum, bti_replica_name(s, r));
-}
 
 /* sums[parameter][replica] */
 static bt_status sum_gradients(const bti_train *s, bt_array **sums) {

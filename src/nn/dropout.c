@@ -19,7 +19,7 @@ static bt_array *apply_dropout(bt_layer *layer, bt_array *x, void *data) {
         return bti_poisonf(BT_INVALID_ARGUMENT, "x is %s; %s%s takes floats in training", bti_describe_array(x).text,
                            layer->name, layer->text);
     bt_array *steps = bt_layer_state(layer, "steps"), *key = bt_layer_state(layer, "key");
-    const bti_part *part = bti_part_now();
+    const bti_batch_part *part = bti_part_now();
     bt_array *bits = bti_row_bits(key, steps, part ? part->first_row : 0, x);
     if (bt_layer_set_state(layer, "steps", bti_binary(BTI_OP_add, steps, bti_scalar_bits(1, BT_U32))) != BT_OK)
         return bti_poison(bti_error_last());

@@ -134,7 +134,7 @@ static bt_array *hooked(bt_layer *layer, bt_array *y) {
     return other ? other : y;
 }
 
-bt_array *bti_layer_call(bt_layer *layer, bt_array *x) {
+static bt_array *call_layer(bt_layer *layer, bt_array *x) {
     bt_array *y = NULL;
     if (layer->forward)
         y = layer->forward(layer, x, layer->data->data);
@@ -148,7 +148,7 @@ bt_array *bt_apply(bt_layer *layer, bt_array *x) {
     if (error) return bti_poison(bti_error_retain(error));
     bt_array *y = NULL;
     BT_SCOPE
-        y = bt_keep(bti_layer_call(layer, x));
+        y = bt_keep(call_layer(layer, x));
     return y;
 }
 
@@ -208,7 +208,7 @@ bt_status bt_apply_all(bt_layer *layer, bt_array *const *inputs, int input_count
     for (int i = 0; i < output_count; i++) outputs[i] = NULL;
     BT_SCOPE {
         if (layer->forward)
-            outputs[0] = bti_layer_call(layer, inputs[0]);
+            outputs[0] = call_layer(layer, inputs[0]);
         else
             status = layer->forward_all(layer, inputs, input_count, outputs, output_count, layer->data->data);
         for (int i = 0; i < output_count && status == BT_OK; i++) {

@@ -62,8 +62,6 @@ bt_layer *bti_layer_note(bt_layer *layer, const char *name, const char *format, 
 int bti_layer_options(const bt_layer *layer, const bti_layer_option **options);
 /* "Dense(10 => 5, relu)": the head of its line in a summary. */
 void bti_layer_add_text(bti_str *text, const bt_layer *layer);
-/* Calls the layer's function and its hook; x and the layer are usable. */
-bt_array *bti_layer_call(bt_layer *layer, bt_array *x);
 /* x given to child i, after child i - 1 gave it; errors name both. */
 bt_array *bti_apply_child(bt_layer *layer, int i, bt_array *x);
 /* What the gradient hooks of the layers above a parameter make of its gradient. */

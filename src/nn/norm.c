@@ -165,7 +165,7 @@ static bt_axes all_but_channels(const bt_array *x) {
 
 /* Values per channel of the whole batch: maybe symbolic. */
 static int64_t values_per_channel(const bt_array *x) {
-    const bti_part *part = bti_part_now();
+    const bti_batch_part *part = bti_part_now();
     int64_t count = part ? part->all_rows : bti_shape(x)[0];
     for (int i = 2; i < bti_rank(x); i++) count = bti_size_mul(count, bti_shape(x)[i]);
     return count;

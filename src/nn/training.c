@@ -138,14 +138,14 @@ bt_status bt_layer_set_state(bt_layer *layer, const char *name, bt_array *value)
 
 /* --- parts of a batch --------------------------------------------------------------------------------------------------- */
 
-static _Thread_local const bti_part *part_now;
+static _Thread_local const bti_batch_part *part_now;
 
-const bti_part *bti_part_set(const bti_part *part) {
-    const bti_part *before = part_now;
+const bti_batch_part *bti_part_set(const bti_batch_part *part) {
+    const bti_batch_part *before = part_now;
     part_now = part;
     return before;
 }
-const bti_part *bti_part_now(void) { return part_now; }
+const bti_batch_part *bti_part_now(void) { return part_now; }
 
 void bti_means_free(bti_means *means) {
     for (size_t i = 0; i < means->own.count; i++) bti_node_release(means->own.items[i]);

@@ -22,12 +22,12 @@ typedef struct bti_means {
 void bti_means_free(bti_means *means);
 
 /* The part of a batch whose forward pass this thread records. */
-typedef struct bti_part {
+typedef struct bti_batch_part {
     int64_t first_row, rows, all_rows;
     bti_means *means; /* NULL: the part is the whole batch */
-} bti_part;
+} bti_batch_part;
 /* NULL: none. Returns the one before. */
-const bti_part *bti_part_set(const bti_part *part);
-const bti_part *bti_part_now(void);
+const bti_batch_part *bti_part_set(const bti_batch_part *part);
+const bti_batch_part *bti_part_now(void);
 
 #endif
