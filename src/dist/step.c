@@ -10,6 +10,7 @@
 #include "dist/strategy.h"
 #include "function/shared.h"
 #include "nn/layer.h"
+#include "nn/optimizer.h"
 #include "ops/primitive.h"
 
 /* sums[i]: the sum of all parts, on the device of replica i. */
@@ -57,6 +58,7 @@ static bt_status record_shard(step *s, int shard, bt_array *x, bt_array *y, doub
     s->losses[shard] = loss;
     bt_array **grads = bti_alloc((size_t)s->parameter_count * sizeof *grads);
     if (!grads) return bti_no_memory();
+    loss = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, loss);
     bt_status status = bt_grad_shared(loss, s->parameters, s->parameter_count, grads);
     for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shards + shard] = grads[p];
     bti_free(grads);
