@@ -5,7 +5,7 @@
  *     array.h     arrays: making, scopes, devices, reading     ops.h       operations on arrays
  *     random.h    counter-based random numbers                 function.h  shared variables and compiled functions
  *     grad.h      gradients                                    transform.h batches, tangents, Jacobians
- *     control.h   loops and branches that are operations       nn.h        trees of layers, optimisers
+ *     control.h   loops and branches that are operations       nn.h        trees of layers
  *     dist.h      one model on several devices                 train.h     the training loop
  *     file.h      archives of arrays, .npy, CSV, DLPack        view.h      plans, memory forecast, timing
  *     task.h      functions and actors in workers              call.h      the macros of task.h
@@ -15,6 +15,7 @@
  *     check.h     errors of a program in one word          precision.h mixed precision
  *     data.h      data sets and loaders of batches
  *     layers.h    layers, initialisers
+ *     optimizers.h optimisers and schedules
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -40,6 +41,7 @@
 #include <berth/matrices.h>
 #include <berth/nn.h>
 #include <berth/ops.h>
+#include <berth/optimizers.h>
 #include <berth/precision.h>
 #include <berth/random.h>
 #include <berth/status.h>

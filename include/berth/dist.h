@@ -9,7 +9,7 @@
 #ifndef BERTH_DIST_H
 #define BERTH_DIST_H
 
-#include <berth/nn.h>
+#include <berth/optimizers.h>
 
 #ifdef __cplusplus
 extern "C" {

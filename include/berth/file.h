@@ -11,7 +11,7 @@
 #ifndef BERTH_FILE_H
 #define BERTH_FILE_H
 
-#include <berth/nn.h>
+#include <berth/optimizers.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,6 +75,16 @@ BT_API BT_MUST_USE bt_status bt_save_model(const char *path, const bt_layer *mod
 #define bt_save_model(...) BTI_AT_MUST(bt_save_model(__VA_ARGS__))
 BT_API BT_MUST_USE bt_status bt_load_model(const char *path, bt_layer *model);
 #define bt_load_model(...) BTI_AT_MUST(bt_load_model(__VA_ARGS__))
+
+/* Saves an optimiser's states by their names (bt_optimizer_states), its rule and its rate (safetensors), and loads them, from any
+ * archive too. Loading makes the states of the parameters first; options and the schedule are those that the optimiser was made with,
+ * and must ask for the same states. If the file is of another rule, or lacks a tensor, has one more, or one of another shape, nothing
+ * is loaded and the error lists the differences. */
+BT_API BT_MUST_USE bt_status bt_save_optimizer(const char *path, const bt_optimizer *optimizer);
+#define bt_save_optimizer(...) BTI_AT_MUST(bt_save_optimizer(__VA_ARGS__))
+BT_API BT_MUST_USE bt_status bt_load_optimizer(const char *path, bt_optimizer *optimizer, bt_shared *const *parameters,
+                                               int count);
+#define bt_load_optimizer(...) BTI_AT_MUST(bt_load_optimizer(__VA_ARGS__))
 
 /* --- .npy and CSV --------------------------------------------------------------------------------------------------- */
 

@@ -1,11 +1,11 @@
-/* berth/nn.h: layers of one's own, trees of parameters, optimisers. The layers that are there are in berth/layers.h.
+/* berth/nn.h: layers of one's own and trees of parameters. The layers that are there are in berth/layers.h.
  *
  * A model is any function with a tree of parameters; layers are one way to write it. A `bt_layer` is a node of a tree:
  * its own parameters (shared variables), its state (shared variables that are not trained), its children, and a function from an array to an array. Like arrays,
- * layers and optimisers belong to the innermost scope of the thread that makes them, and may be used from any thread.
- * bt_layer_retain and bt_layer_release (bt_optimizer_...) are for those that live longer.
+ * layers belong to the innermost scope of the thread that makes them, and may be used from any thread. bt_layer_retain
+ * and bt_layer_release are for those that live longer.
  *
- * Errors. A layer or an optimiser that cannot be made is poisoned, like an array; it is never NULL. It carries the
+ * Errors. A layer that cannot be made is poisoned, like an array; it is never NULL. It carries the
  * first cause, which is also put into the error record. Each use fails with that cause, and a layer with a poisoned
  * child is poisoned too. bt_layer_status reports it at once. A released one is refused with INVALID_ARGUMENT; the text
  * names the line that made it and the line that released it.
@@ -211,33 +211,6 @@ BT_API void bt_gpu_all(bt_array **arrays, int count);
 #define bt_gpu_all(...) BTI_AT_VOID(bt_gpu_all(__VA_ARGS__))
 BT_API void bt_cpu_all(bt_array **arrays, int count);
 #define bt_cpu_all(...) BTI_AT_VOID(bt_cpu_all(__VA_ARGS__))
-
-/* --- optimisers ------------------------------------------------------------------------------------------------------ */
-
-typedef struct bt_optimizer bt_optimizer;
-
-/* p -= rate * g. */
-BT_API bt_optimizer *bt_sgd(double rate);
-#define bt_sgd(...) BTI_AT(bt_optimizer *, bt_sgd(__VA_ARGS__))
-/* v = momentum * v + g; p -= rate * v. */
-BT_API bt_optimizer *bt_momentum(double rate, double momentum);
-#define bt_momentum(...) BTI_AT(bt_optimizer *, bt_momentum(__VA_ARGS__))
-/* Adam (Kingma & Ba 2015), bias-corrected; epsilon is added outside of the root. */
-BT_API bt_optimizer *bt_adam(double rate, double beta1, double beta2, double epsilon);
-#define bt_adam(...) BTI_AT(bt_optimizer *, bt_adam(__VA_ARGS__))
-BT_API bt_optimizer *bt_optimizer_retain(bt_optimizer *optimizer);
-#define bt_optimizer_retain(...) BTI_AT(bt_optimizer *, bt_optimizer_retain(__VA_ARGS__))
-BT_API void bt_optimizer_release(bt_optimizer *optimizer); /* NULL is accepted; also frees its states */
-#define bt_optimizer_release(...) BTI_AT_VOID(bt_optimizer_release(__VA_ARGS__))
-/* As bt_layer_status. */
-BT_API bt_status bt_optimizer_status(const bt_optimizer *optimizer);
-#define bt_optimizer_status(...) BTI_AT_STATUS(bt_optimizer_status(__VA_ARGS__))
-
-/* Updates parameters[i] with grads[i], all in one step (bt_set_all). The optimiser's states (velocities, moments) are
- * made at the first call, on the devices of the parameters, and belong to the replica of the calling thread. */
-BT_API bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads,
-                                   int count);
-#define bt_optimizer_step(...) BTI_AT_STATUS(bt_optimizer_step(__VA_ARGS__))
 
 #ifdef __cplusplus
 }

@@ -170,6 +170,9 @@ extern "C" {
 #define BTI_ADDRESS(type, ...) ((const type[1]){__VA_ARGS__})
 #endif
 
+/* Marks a member that was not set, so that one that was set to 0 differs from it. Filled in by the macros. */
+#define BTI_UNSET_REAL (-1.5e-301)
+
 /* Options by their names at the end of a call: `bt_conv(x, w, .stride = {2, 2})`; all or none of them may be there. The name of the
  * function itself takes a pointer to such a structure, or NULL: `(bt_conv)(x, w, &options)`. */
 #ifdef __cplusplus

@@ -58,8 +58,7 @@ typedef struct bt_resource {
     double amount;
 } bt_resource;
 
-/* Mark members that were not set, so that a member that was set to 0 differs from them. Filled in by the macros below. */
-#define BTI_UNSET_REAL (-1.5e-301)
+/* Marks members that were not set, as BTI_UNSET_REAL does (status.h). */
 #define BTI_UNSET_INT INT_MIN
 
 /* Options of the runtime; a member that is not set has the default in brackets. */

@@ -83,7 +83,7 @@ static bt_array *smoothed_loss(bt_layer *model, bt_array *x, bt_array *y, void *
 
 /* Trains in about four rounds, each with a progress bar (on terminals) and a line of output. */
 static bt_status train_model(bt_strategy *strategy, bt_layer *model, const demo_digits *digits, const options *chosen) {
-    bt_optimizer *optimizer = bt_momentum(0.2, 0.9);
+    bt_optimizer *optimizer = bt_momentum(0.2, 0.9, NULL);
     bt_fit_report report;
     bt_status status = BT_OK;
     int round = (chosen->epochs + 3) / 4;

@@ -40,8 +40,8 @@ void bti_sum_everywhere(const bti_train *s, bt_array **parts, bt_array **sums);
 
 /* states.c: sets what the layers set, combined over the shards, on all replicas; the sets are waiting to be committed with the step's. */
 bt_status bti_set_states(const bti_train *s);
-/* means.c: grads[] gets the gradients of the shard's loss by the parameters, and by its means, which are kept. */
-bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array **grads);
+/* means.c: grads[] gets the gradients of the loss (the shard's, scaled) by the parameters, and by its means, which are kept. */
+bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads);
 /* Records again what depends on means over all shards, with the means in place. */
 bt_status bti_put_means_in_place(bti_train *s);
 

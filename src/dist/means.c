@@ -20,9 +20,9 @@ static bt_array *cotangent_input(const bti_node *own) {
     return bti_input_on(placement, (bt_dtype)own->dtype, own->rank, own->shape);
 }
 
-bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array **grads) {
+bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads) {
     int count = (int)shard->means.own.count;
-    bt_array **inputs = bti_alloc((size_t)count * sizeof *inputs), *total = shard->loss;
+    bt_array **inputs = bti_alloc((size_t)count * sizeof *inputs), *total = loss;
     bool room = inputs && bti_vec_reserve(&shard->cotangents, (size_t)count) &&
                 bti_vec_reserve(&shard->own_cotangents, (size_t)count);
     bt_status status = room ? BT_OK : bti_no_memory();

@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "dist/batch.h"
 #include "function/shared.h"
+#include "nn/optimizer.h"
 #include "ops/primitive.h"
 
 /* What is recorded between the two belongs to a part of the batch, in training. */
@@ -41,8 +42,9 @@ static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y
     size_t means = own->means.own.count;
     bt_array **grads = bti_alloc(((size_t)s->parameter_count + means) * sizeof *grads);
     if (!grads) return bti_no_memory();
-    bt_status status = means ? bti_grad_through_means(s, own, grads)
-                             : bt_grad_shared(own->loss, s->parameters, s->parameter_count, grads);
+    bt_array *scaled = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, own->loss);
+    bt_status status = means ? bti_grad_through_means(s, own, scaled, grads)
+                             : bt_grad_shared(scaled, s->parameters, s->parameter_count, grads);
     for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shard_count + number] = grads[p];
     bti_free(grads);
     return status;

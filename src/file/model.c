@@ -1,4 +1,7 @@
-/* A model's parameters and states in files, each under its name. */
+/* A model's parameters and states, and an optimiser's states, in files, each under its name. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "array/handle.h"
@@ -10,6 +13,7 @@
 #include "ir/dtype.h"
 
 typedef struct model {
+    const char *what;      /* "model", or "optimiser" */
     bt_shared **variables; /* the parameters, then the states */
     const char **names;
     bt_array **values; /* their present values */
@@ -22,16 +26,20 @@ static void model_free(model *m) {
     bti_free(m->values);
 }
 
-static bt_status model_open(model *m, const bt_layer *layer) {
-    *m = (model){0};
-    BTI_TRY(bt_layer_status(layer));
-    m->parameter_count = bt_parameters(layer, NULL, 0);
-    m->count = m->parameter_count + bt_states(layer, NULL, 0);
-    size_t room = (size_t)m->count + 1;
+static bt_status make_room(model *m, int count) {
+    size_t room = (size_t)count + 1;
+    m->count = count;
     m->variables = bti_calloc(room, sizeof *m->variables);
     m->names = bti_calloc(room, sizeof *m->names);
     m->values = bti_calloc(room, sizeof *m->values);
-    if (!m->variables || !m->names || !m->values) return bti_no_memory();
+    return m->variables && m->names && m->values ? BT_OK : bti_no_memory();
+}
+
+static bt_status model_open(model *m, const bt_layer *layer) {
+    *m = (model){.what = "model"};
+    BTI_TRY(bt_layer_status(layer));
+    m->parameter_count = bt_parameters(layer, NULL, 0);
+    BTI_TRY(make_room(m, m->parameter_count + bt_states(layer, NULL, 0)));
     bt_parameters(layer, m->variables, m->parameter_count);
     bt_states(layer, m->variables + m->parameter_count, m->count - m->parameter_count);
     for (int i = 0; i < m->count; i++) {
@@ -93,10 +101,11 @@ static int list_missing(const model *m, const bt_tensors *file, bti_str *text) {
 
 static int list_extra(const model *m, const bt_tensors *file, bti_str *text) {
     int found = 0;
+    char not_in[40];
+    snprintf(not_in, sizeof not_in, "; not in the %s: ", m->what);
     for (int i = 0; i < file->names.count; i++)
         if (!is_variable(m, file->names.names[i]) && found++ < SHOWN)
-            bti_str_addf(text, "%s\"%s\"", found == 1 ? "; not in the model: " : ", ",
-                         bti_quote(file->names.names[i]).text);
+            bti_str_addf(text, "%s\"%s\"", found == 1 ? not_in : ", ", bti_quote(file->names.names[i]).text);
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
     return found;
 }
@@ -115,7 +124,7 @@ static bt_status list_misshaped(const model *m, const bt_tensors *file, bti_str 
         add_shape(text, tensor.dtype_name, tensor.rank, tensor.shape);
         bti_str_add(text, " in the file and ");
         add_shape(text, known ? known->name : "?", bt_rank(m->values[i]), bt_shape_of(m->values[i]));
-        bti_str_add(text, " in the model");
+        bti_str_addf(text, " in the %s", m->what);
     }
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
     *all += found;
@@ -127,8 +136,8 @@ static bt_status compare_with_file(const model *m, const bt_tensors *file) {
     int found = list_missing(m, file, &text) + list_extra(m, file, &text);
     bt_status status = list_misshaped(m, file, &text, &found);
     if (status == BT_OK && found)
-        status = bti_fail(BT_INVALID_ARGUMENT, "%s does not fit the model (nothing was changed)%s", file->file.path,
-                          bti_str_text(&text));
+        status = bti_fail(BT_INVALID_ARGUMENT, "%s does not fit the %s (nothing was changed)%s", file->file.path,
+                          m->what, bti_str_text(&text));
     bti_str_free(&text);
     return status;
 }
@@ -154,6 +163,72 @@ bt_status bt_load_model(const char *path, bt_layer *layer) {
     if (status == BT_OK) status = bt_tensors_open(path, &file);
     if (status == BT_OK) status = load_model_parameters(&m, file);
     bt_tensors_close(file);
+    model_free(&m);
+    return status;
+}
+
+/* --- optimisers ------------------------------------------------------------------------------------------------------- */
+
+static const char rule_key[] = "optimizer", rate_key[] = "rate";
+
+static bt_status states_open(model *m, const bt_optimizer *optimizer) {
+    *m = (model){.what = "optimiser"};
+    BTI_TRY(bt_optimizer_status(optimizer));
+    BTI_TRY(make_room(m, bt_optimizer_states(optimizer, NULL, 0)));
+    int listed = bt_optimizer_states(optimizer, m->variables, m->count); /* other threads may make more */
+    if (listed < m->count) m->count = listed;
+    m->parameter_count = m->count;
+    for (int i = 0; i < m->count; i++) {
+        m->names[i] = bt_shared_name(m->variables[i]);
+        m->values[i] = bt_value(m->variables[i]);
+    }
+    return BT_OK;
+}
+
+bt_status bt_save_optimizer(const char *path, const bt_optimizer *optimizer) {
+    BTI_PUBLIC("bt_save_optimizer");
+    model m;
+    bt_status status = states_open(&m, optimizer);
+    if (status == BT_OK) {
+        char rate[32];
+        snprintf(rate, sizeof rate, "%.17g", bt_optimizer_rate(optimizer));
+        const char *metadata[] = {rule_key, bt_optimizer_name(optimizer), rate_key, rate, NULL};
+        status = bt_save(path, m.names, m.values, m.count, metadata);
+    }
+    model_free(&m);
+    return status;
+}
+
+/* rate: NaN when the file, of another program, has none. */
+static bt_status check_rule(const bt_tensors *file, const bt_optimizer *optimizer, double *rate) {
+    const char *rule = bt_tensors_metadata(file, rule_key), *text = bt_tensors_metadata(file, rate_key);
+    char *end = NULL;
+    *rate = text ? strtod(text, &end) : NAN;
+    if (rule && strcmp(rule, bt_optimizer_name(optimizer)) != 0)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s has the states of \"%s\", the optimiser is %s (nothing was changed)",
+                        file->file.path, bti_quote(rule).text, bt_optimizer_name(optimizer));
+    if (text && (*end || !isfinite(*rate)))
+        return bti_fail(BT_DATA_LOSS, "%s: the rate \"%s\" is no finite number", file->file.path, bti_quote(text).text);
+    return BT_OK;
+}
+
+static bt_status load_states(const char *path, bt_optimizer *optimizer, model *m) {
+    bt_tensors *file = NULL;
+    double rate = NAN;
+    bt_status status = bt_tensors_open(path, &file);
+    if (status == BT_OK) status = check_rule(file, optimizer, &rate);
+    if (status == BT_OK) status = load_model_parameters(m, file);
+    if (status == BT_OK && isfinite(rate)) status = bt_optimizer_set_rate(optimizer, rate);
+    bt_tensors_close(file);
+    return status;
+}
+
+bt_status bt_load_optimizer(const char *path, bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
+    BTI_PUBLIC("bt_load_optimizer");
+    BTI_TRY(bt_optimizer_prepare(optimizer, parameters, count));
+    model m;
+    bt_status status = states_open(&m, optimizer);
+    if (status == BT_OK) status = load_states(path, optimizer, &m);
     model_free(&m);
     return status;
 }

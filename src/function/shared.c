@@ -179,6 +179,13 @@ static const bti_shared_replica *own_replica(const bt_shared *shared) {
 int bti_shared_device(const bt_shared *shared) { return own_replica(shared)->device; }
 bool bti_shared_committed(const bt_shared *shared) { return own_replica(shared)->committed; }
 
+bool bti_shared_together(const bt_shared *a, const bt_shared *b) {
+    if (a->replica_count != b->replica_count) return false;
+    for (int i = 0; i < a->replica_count; i++)
+        if (a->replicas[i].device != b->replicas[i].device) return false;
+    return true;
+}
+
 int bti_shared_replicas(const bt_shared *shared) { return shared->replica_count; }
 
 bti_node *bti_shared_fit(const bt_shared *shared, int index, bti_node *value) {

@@ -18,6 +18,8 @@ bool bti_sets_wait(void);
 int bti_shared_replicas(const bt_shared *shared);
 int bti_shared_device(const bt_shared *shared); /* of this thread's replica */
 bool bti_shared_committed(const bt_shared *shared);
+/* Whether both are on the same devices, replica by replica. */
+bool bti_shared_together(const bt_shared *a, const bt_shared *b);
 /* The value as the replica takes it: cast and on its device (retained; `value` itself when it fits); NULL when memory is
  * short. */
 bti_node *bti_shared_fit(const bt_shared *shared, int replica, bti_node *value);

@@ -1,64 +1,23 @@
-/* Optimisers: SGD, momentum and Adam. */
-#include <berth/nn.h>
+/* Optimisers: made, checked, released; their rates. */
+#include "nn/optimizer.h"
 
-#include "function/shared.h"
+#include <math.h>
+
+#include "array/place.h"
 #include "base/alloc.h"
 #include "base/error.h"
-
-#define STATES 3 /* per parameter, at most */
-
-typedef enum rule { SGD, MOMENTUM, ADAM } rule;
-
-/* The states of one parameter: made when it is first updated, released with the optimiser. */
-typedef struct state {
-    struct state *next;
-    bt_shared *parameter; /* retained, so that no other parameter can get its address */
-    bt_shared *shared[STATES];
-} state;
-
-struct bt_optimizer {
-    bti_owned head;
-    rule rule;
-    double rate, beta1, beta2, epsilon; /* beta1 is momentum's */
-    _Atomic(state *) states;            /* a list that only grows at its head, so any thread may read it meanwhile */
-};
-
-static void free_state(state *s) {
-    for (int k = 0; k < STATES; k++) bt_shared_release(s->shared[k]);
-    bt_shared_release(s->parameter);
-    bti_free(s);
-}
+#include "base/sized.h"
+#include "function/shared.h"
 
 static void clear_optimizer(void *object) {
     bt_optimizer *optimizer = object;
-    for (state *s = atomic_load(&optimizer->states), *next; s; s = next) {
-        next = s->next;
-        free_state(s);
-    }
+    bti_optimizer_clear_states(optimizer);
+    bti_schedule_free(atomic_load(&optimizer->schedule));
 }
 
 static bt_optimizer optimizer_without_memory = {.head = BTI_NO_MEMORY};
 static const bti_handle_class optimizer_class = {BTI_OWNED_OPTIMIZER, sizeof(bt_optimizer), clear_optimizer,
                                                  &optimizer_without_memory};
-
-static bt_optimizer *make_optimizer(rule r, double rate, double beta1, double beta2, double epsilon) {
-    bt_optimizer *o = bti_owned_new(BTI_OWNED_OPTIMIZER, sizeof *o);
-    if (o) {
-        o->rule = r;
-        o->rate = rate;
-        o->beta1 = beta1;
-        o->beta2 = beta2;
-        o->epsilon = epsilon;
-    } else
-        (void)!bti_no_memory();
-    return bti_scope_own(&optimizer_class, o);
-}
-
-bt_optimizer *bt_sgd(double rate) { return make_optimizer(SGD, rate, 0, 0, 0); }
-bt_optimizer *bt_momentum(double rate, double momentum) { return make_optimizer(MOMENTUM, rate, momentum, 0, 0); }
-bt_optimizer *bt_adam(double rate, double beta1, double beta2, double epsilon) {
-    return make_optimizer(ADAM, rate, beta1, beta2, epsilon);
-}
 
 bt_optimizer *bt_optimizer_retain(bt_optimizer *optimizer) {
     return bti_handle_retain(&optimizer_class, optimizer, "bt_optimizer_retain");
@@ -70,121 +29,194 @@ bt_status bt_optimizer_status(const bt_optimizer *optimizer) {
     return bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_status");
 }
 
-/* --- states ----------------------------------------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------------------------------------------- */
 
-static int states_of(rule r) { return r == SGD ? 0 : r == MOMENTUM ? 1 : 3; }
+#define MEMBER(name) BTI_MEMBER(bt_optimizer_options, name)
+static const bti_member option_members[] = {
+    MEMBER(size),      MEMBER(beta1),      MEMBER(beta2),      MEMBER(epsilon),      MEMBER(by_name),       MEMBER(alpha),
+    MEMBER(momentum),  MEMBER(centered),   MEMBER(decay),      MEMBER(clip_value),   MEMBER(clip_norm),     MEMBER(accumulate),
+    MEMBER(average),   MEMBER(loss_scale), MEMBER(scale_growth), MEMBER(scale_backoff), MEMBER(scale_interval)};
+#undef MEMBER
+static const bt_optimizer_options unsaid = {.beta1 = BTI_UNSET_REAL,
+                                            .beta2 = BTI_UNSET_REAL,
+                                            .epsilon = BTI_UNSET_REAL,
+                                            .alpha = BTI_UNSET_REAL,
+                                            .momentum = BTI_UNSET_REAL,
+                                            .decay = BTI_UNSET_REAL};
+static const bti_sized_type options_layout =
+    BTI_SIZED_TYPE(bt_optimizer_options, "options", "BT_OPTIMIZER(.decay = 0.01)", option_members, &unsaid);
 
-static state *find_state(state *first, const bt_shared *parameter) {
-    while (first && first->parameter != parameter) first = first->next;
-    return first;
+/* The option that a rule is given and does not have, or NULL. */
+static const char *unknown_option(unsigned known, const bt_optimizer_options *o) {
+    if (!(known & BTI_KNOWS_BETAS) && o->beta1 != BTI_UNSET_REAL) return "beta1";
+    if (!(known & BTI_KNOWS_BETAS) && o->beta2 != BTI_UNSET_REAL) return "beta2";
+    if (!(known & BTI_KNOWS_EPSILON) && o->epsilon != BTI_UNSET_REAL) return "epsilon";
+    if (!(known & BTI_KNOWS_RMSPROP) && o->alpha != BTI_UNSET_REAL) return "alpha";
+    if (!(known & BTI_KNOWS_RMSPROP) && o->centered) return "centered";
+    if (!(known & BTI_KNOWS_MOMENTUM) && o->momentum != BTI_UNSET_REAL) return "momentum";
+    if (o->loss_scale != 0) return NULL;
+    if (o->scale_growth != 0) return "scale_growth (it needs loss_scale)";
+    if (o->scale_backoff != 0) return "scale_backoff (it needs loss_scale)";
+    return o->scale_interval ? "scale_interval (it needs loss_scale)" : NULL;
 }
 
-/* States are zeros like the parameter; the third one counts steps. */
-static bt_status add_state(bt_optimizer *optimizer, bt_shared *parameter) {
-    state *s = bti_calloc(1, sizeof *s);
-    if (!s) return bti_no_memory();
-    s->parameter = bt_shared_retain(parameter);
-    bool made = true;
-    for (int k = 0; k < states_of(optimizer->rule) && made; k++) {
-        BT_SCOPE
-            s->shared[k] = bt_shared_retain(
-                bt_shared_new_beside(parameter, k == 2 ? bt_zeros(BT_F64) : bt_zeros_like(bt_value(parameter))));
-        made = bt_shared_status(s->shared[k]) == BT_OK;
+static void set_default(double *option, double value) {
+    if (*option == BTI_UNSET_REAL) *option = value;
+}
+static void set_defaults(const bti_optimizer_rule *rule, bt_optimizer_options *o) {
+    set_default(&o->beta1, 0.9);
+    set_default(&o->beta2, rule->beta2);
+    set_default(&o->epsilon, rule->epsilon);
+    set_default(&o->alpha, 0.99);
+    set_default(&o->momentum, 0);
+    set_default(&o->decay, rule->decay);
+    if (o->accumulate == 0) o->accumulate = 1;
+    if (o->scale_growth == 0) o->scale_growth = 2;
+    if (o->scale_backoff == 0) o->scale_backoff = 0.5;
+    if (o->scale_interval == 0) o->scale_interval = 2000;
+}
+
+static bool at_least_0(double x) { return isfinite(x) && x >= 0; }
+static bool is_factor(double x) { return x >= 0 && x < 1; }
+
+/* Of options that are all set: why they cannot be, or NULL. */
+static const char *why_not(const bt_optimizer_options *o) {
+    if (!is_factor(o->beta1) || !is_factor(o->beta2)) return "beta1 and beta2 must be at least 0 and below 1";
+    if (!at_least_0(o->epsilon)) return "epsilon must be a finite number, 0 or more";
+    if (!is_factor(o->alpha)) return "alpha must be at least 0 and below 1";
+    if (!at_least_0(o->momentum)) return "the momentum must be a finite number, 0 or more";
+    if (!at_least_0(o->decay)) return "the decay must be a finite number, 0 or more";
+    if (!at_least_0(o->clip_value)) return "clip_value must be a finite number, 0 or more";
+    if (!at_least_0(o->clip_norm)) return "clip_norm must be a finite number, 0 or more";
+    if (o->accumulate < 1 || o->accumulate > INT32_MAX) return "accumulate must be 1 or more, below 2**31";
+    if (!is_factor(o->average)) return "average must be at least 0 and below 1";
+    if (!at_least_0(o->loss_scale)) return "loss_scale must be a finite number, 0 or more";
+    if (!(isfinite(o->scale_growth) && o->scale_growth > 1)) return "scale_growth must be a finite number above 1";
+    if (!(o->scale_backoff > 0 && o->scale_backoff < 1)) return "scale_backoff must be above 0 and below 1";
+    return o->scale_interval < 1 || o->scale_interval > INT32_MAX ? "scale_interval must be 1 or more, below 2**31"
+                                                                   : NULL;
+}
+
+static bt_status take_options(const bti_optimizer_rule *rule, const bt_optimizer_options *given, double momentum,
+                              bt_optimizer_options *numbers) {
+    *numbers = unsaid;
+    if (given) BTI_TRY(bti_options_take(&options_layout, rule->call, given, numbers));
+    bool by_position = momentum != BTI_UNSET_REAL;
+    const char *unknown = unknown_option(by_position ? rule->options & ~BTI_KNOWS_MOMENTUM : rule->options, numbers);
+    if (unknown) return bti_fail(BT_INVALID_ARGUMENT, "%s has no option %s", rule->call, unknown);
+    if (by_position) numbers->momentum = momentum;
+    set_defaults(rule, numbers);
+    const char *why = why_not(numbers);
+    return why ? bti_fail(BT_INVALID_ARGUMENT, "%s", why) : BT_OK;
+}
+
+/* --- making ----------------------------------------------------------------------------------------------------------- */
+
+static bt_status check_rate(double rate) {
+    return isfinite(rate) ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "the rate is %g; it must be a finite number", rate);
+}
+
+static bt_optimizer *make_optimizer(bti_rule_kind kind, double rate, double momentum,
+                                    const bt_optimizer_options *options) {
+    const bti_optimizer_rule *rule = &bti_optimizer_rules[kind];
+    BTI_CALL(rule->call);
+    bt_optimizer_options numbers;
+    bt_optimizer *o = NULL;
+    if (check_rate(rate) == BT_OK && take_options(rule, options, momentum, &numbers) == BT_OK) {
+        o = bti_owned_new(BTI_OWNED_OPTIMIZER, sizeof *o);
+        if (!o) (void)!bti_no_memory();
     }
-    s->next = atomic_load(&optimizer->states);
-    while (made && !find_state(s->next, parameter)) /* another thread may have been faster */
-        if (atomic_compare_exchange_weak(&optimizer->states, &s->next, s)) return BT_OK;
-    free_state(s);
-    return made ? BT_OK : bt_error_status();
+    if (o) {
+        o->rule = rule;
+        o->numbers = numbers;
+        atomic_store(&o->rate, rate);
+    }
+    return bti_scope_own(&optimizer_class, o);
 }
 
-/* --- updates ---------------------------------------------------------------------------------------------------------- */
-
-/* The new values of a step, collected so that all are set at once. */
-typedef struct update_list {
-    bt_shared **shared;
-    bt_array **values;
-    int count;
-} update_list;
-
-static void add_update(update_list *list, bt_shared *shared, bt_array *value) {
-    list->shared[list->count] = shared;
-    list->values[list->count++] = value;
+bt_optimizer *bt_sgd(double rate, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_SGD, rate, BTI_UNSET_REAL, options);
+}
+bt_optimizer *bt_momentum(double rate, double momentum, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_MOMENTUM_RULE, rate, momentum, options);
+}
+bt_optimizer *bt_nesterov(double rate, double momentum, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_NESTEROV, rate, momentum, options);
+}
+bt_optimizer *bt_adam(double rate, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_ADAM_RULE, rate, BTI_UNSET_REAL, options);
+}
+bt_optimizer *bt_adamw(double rate, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_ADAMW, rate, BTI_UNSET_REAL, options);
+}
+bt_optimizer *bt_rmsprop(double rate, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_RMSPROP, rate, BTI_UNSET_REAL, options);
+}
+bt_optimizer *bt_adagrad(double rate, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_ADAGRAD, rate, BTI_UNSET_REAL, options);
+}
+bt_optimizer *bt_lion(double rate, const bt_optimizer_options *options) {
+    return make_optimizer(BTI_LION, rate, BTI_UNSET_REAL, options);
 }
 
-static bt_array *scale_array(bt_array *x, double factor) { return bt_mul(x, bt_num(factor)); }
-
-static void update_sgd(const bt_optimizer *o, bt_shared *parameter, bt_array *grad, update_list *list) {
-    add_update(list, parameter, bt_sub(bt_value(parameter), scale_array(grad, o->rate)));
+const char *bt_optimizer_name(const bt_optimizer *optimizer) {
+    bool usable = bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_name") == BT_OK;
+    return usable ? optimizer->rule->name : NULL;
 }
 
-static void update_momentum(const bt_optimizer *o, bt_shared *parameter, bt_array *grad, const state *s,
-                            update_list *list) {
-    bt_array *velocity = bt_add(scale_array(bt_value(s->shared[0]), o->beta1), grad);
-    add_update(list, s->shared[0], velocity);
-    add_update(list, parameter, bt_sub(bt_value(parameter), scale_array(velocity, o->rate)));
+/* --- the rate --------------------------------------------------------------------------------------------------------- */
+
+double bt_optimizer_rate(const bt_optimizer *optimizer) {
+    if (bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_rate") != BT_OK) return NAN;
+    return atomic_load(&optimizer->rate);
 }
 
-/* 1 - beta**step, in float64: in float32 the first steps would be off by 1e-5. */
-static bt_array *correction(double beta, bt_array *step, bt_dtype dtype) {
-    return bt_cast(bt_sub(bt_num(1), bt_pow(bt_num(beta), step)), dtype);
+/* Elements, not a constant: a constant is a part of the plan. */
+static bt_array *rate_array(double rate, bt_dtype dtype, bt_device *device) {
+    bt_array *made = NULL;
+    float narrow = (float)rate;
+    const void *elements = dtype == BT_F64 ? (const void *)&rate : &narrow;
+    BT_ON(bt_device_long_name(device)) made = bt_from(elements, dtype, (bt_shape){.rank = 0});
+    return made;
 }
 
-static void update_adam(const bt_optimizer *o, bt_shared *parameter, bt_array *grad, const state *s,
-                        update_list *list) {
-    bt_array *mean = bt_add(scale_array(bt_value(s->shared[0]), o->beta1), scale_array(grad, 1 - o->beta1));
-    bt_array *square =
-        bt_add(scale_array(bt_value(s->shared[1]), o->beta2), scale_array(bt_square(grad), 1 - o->beta2));
-    bt_array *step = bt_add(bt_value(s->shared[2]), bt_num(1));
-    bt_array *mean_hat = bt_div(mean, correction(o->beta1, step, bt_dtype_of(mean)));
-    bt_array *square_hat = bt_div(square, correction(o->beta2, step, bt_dtype_of(square)));
-    bt_array *move = bt_div(scale_array(mean_hat, o->rate), bt_add(bt_sqrt(square_hat), bt_num(o->epsilon)));
-    add_update(list, s->shared[0], mean);
-    add_update(list, s->shared[1], square);
-    add_update(list, s->shared[2], step);
-    add_update(list, parameter, bt_sub(bt_value(parameter), move));
+bt_status bti_rate_set(bt_shared *variable, double rate) {
+    bt_status status = BT_OK;
+    int replica = bti_in_replica() ? bti_replica() : -1;
+    (void)bti_set_replica(-1); /* of all replicas */
+    BT_SCOPE {
+        bt_array *now = bt_value(variable);
+        status = bt_set(variable, rate_array(rate, bt_dtype_of(now), bt_device_of(now)));
+    }
+    (void)bti_set_replica(replica);
+    return status;
 }
 
-static bt_status collect_updates(bt_optimizer *o, bt_shared *const *parameters, bt_array *const *grads, int count,
-                                 update_list *list) {
-    for (int i = 0; i < count; i++) {
-        if (bt_shared_is_frozen(parameters[i])) continue;
-        const state *s = find_state(atomic_load(&o->states), parameters[i]);
-        switch (o->rule) {
-        case SGD: update_sgd(o, parameters[i], grads[i], list); break;
-        case MOMENTUM: update_momentum(o, parameters[i], grads[i], s, list); break;
-        case ADAM: update_adam(o, parameters[i], grads[i], s, list); break;
+bt_status bt_optimizer_set_rate(bt_optimizer *optimizer, double rate) {
+    BTI_CALL("bt_optimizer_set_rate");
+    BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_set_rate"));
+    BTI_TRY(check_rate(rate));
+    double before = atomic_exchange(&optimizer->rate, rate);
+    for (bti_common *c = atomic_load(&optimizer->commons); c; c = c->next)
+        for (int k = BTI_RATE_F32; k <= BTI_RATE_F64; k++) {
+            bt_shared *variable = atomic_load(&c->values[k]);
+            bt_status status = variable ? bti_rate_set(variable, rate) : BT_OK;
+            if (status == BT_OK) continue;
+            atomic_store(&optimizer->rate, before);
+            return status;
         }
-    }
-    return bt_set_all(list->shared, list->values, list->count);
-}
-
-static bt_status check_step(const bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads,
-                            int count) {
-    BTI_CALL("bt_optimizer_step");
-    BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_step"));
-    if (count < 0) return bti_fail(BT_INVALID_ARGUMENT, "%d parameters", count);
-    if (count && (!parameters || !grads))
-        return bti_fail(BT_INVALID_ARGUMENT, "the list of %s is NULL", parameters ? "gradients" : "parameters");
-    for (int i = 0; i < count; i++) {
-        BTI_TRY(bti_handle_check(BTI_OWNED_SHARED, parameters[i], "bt_optimizer_step"));
-        BTI_TRY(bti_shared_check_gradient(parameters[i], grads[i]));
-        BTI_TRY(bti_shared_check_place(parameters[i], grads[i], "grad", "the gradient of"));
-    }
     return BT_OK;
 }
 
-bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads, int count) {
-    BTI_TRY(check_step(optimizer, parameters, grads, count));
-    for (int i = 0; i < count && states_of(optimizer->rule); i++)
-        if (!bt_shared_is_frozen(parameters[i]) && !find_state(atomic_load(&optimizer->states), parameters[i]))
-            BTI_TRY(add_state(optimizer, parameters[i]));
-    size_t room = (size_t)count * (STATES + 1);
-    update_list list = {bti_alloc(room * sizeof *list.shared), bti_alloc(room * sizeof *list.values), 0};
-    bt_status status = list.shared && list.values ? BT_OK : bti_no_memory();
-    BT_SCOPE
-        if (status == BT_OK) status = collect_updates(optimizer, parameters, grads, count, &list);
-    bti_free(list.shared);
-    bti_free(list.values);
-    return status;
+bt_array *bt_optimizer_next_rate(const bt_optimizer *optimizer) {
+    BTI_PUBLIC("bt_optimizer_next_rate");
+    bti_error *error = bti_handle_error(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_next_rate");
+    if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
+    const bti_schedule_made *schedule = atomic_load(&optimizer->schedule);
+    bti_common *common = bti_common_first(optimizer);
+    bt_shared *counter = common ? atomic_load(&common->values[BTI_COUNT]) : NULL;
+    bt_array *count = counter ? bt_value(counter) : bt_zeros(BT_F64);
+    if (bti_array_error(count)) BTI_RETURN(count);
+    bt_array *rate = rate_array(atomic_load(&optimizer->rate), BT_F64, bt_device_of(count));
+    BTI_RETURN(schedule ? bt_mul(rate, bti_schedule_factor(schedule, count)) : rate);
 }
