@@ -14,7 +14,7 @@
  *     losses.h    losses with options                      linalg.h    linear algebra, by LAPACK
  *     check.h     errors of a program in one word          precision.h mixed precision
  *     data.h      data sets and loaders of batches
- *     layers.h    layers, initialisers
+ *     layers.h    layers, initialisers                      metrics.h   what a model is judged by
  *     optimizers.h optimisers and schedules
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
@@ -39,6 +39,7 @@
 #include <berth/linalg.h>
 #include <berth/losses.h>
 #include <berth/matrices.h>
+#include <berth/metrics.h>
 #include <berth/nn.h>
 #include <berth/ops.h>
 #include <berth/optimizers.h>

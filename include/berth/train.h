@@ -4,16 +4,36 @@
 
 #include <berth/data.h>
 #include <berth/dist.h>
+#include <berth/metrics.h>
+#include <berth/optimizers.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* What a run tells its callback. Valid during the call. */
+typedef enum bt_fit_event_kind { BT_FIT_STEP, BT_FIT_EPOCH } bt_fit_event_kind;
+typedef struct bt_fit_event {
+    size_t size;
+    bt_fit_event_kind kind;
+    int64_t epoch;          /* that the step is of, or that is complete; from 0 */
+    int64_t steps;          /* in all, those before a resume too */
+    double loss;            /* of an epoch: the mean over its rows. Of a step: that of some steps before, which is known already, or NaN */
+    double validation_loss; /* of an epoch; NaN: not asked for */
+    const double *metrics;  /* of an epoch, in the order of the options; NULL for a step */
+    int metric_count;
+    double seconds; /* since the run began, those before a resume too */
+    bool stop;      /* the callback sets it: the run ends here, as after the last epoch */
+} bt_fit_event;
+/* Returns BT_OK; any other status ends the run with it. It may do anything with the model between two steps; what it changes of the optimiser's groups and
+ * schedule, and of what is frozen, counts from the next epoch on. */
+typedef bt_status bt_fit_callback(bt_fit_event *event, void *data);
+
 /* Options of bt_fit; 0 or NULL means the default in brackets. Made by `BT_FIT_OPTIONS(.epochs = 5)`, or in a variable:
  * `bt_fit_options options = {BT_FIT_INIT, .epochs = 5};`. */
 typedef struct bt_fit_options {
     size_t size BTI_INITIALLY(sizeof(bt_fit_options)); /* set by the macros */
-    int epochs BTI_INITIALLY(0);                       /* [1] */
+    int epochs BTI_INITIALLY(0);                       /* [1]; of a run that resumes: in all */
     int64_t batch BTI_INITIALLY(0);                    /* rows per step [32]; the last one of an epoch may be smaller */
     bt_strategy *strategy BTI_INITIALLY(NULL);         /* [one device] */
     bt_model_loss *loss BTI_INITIALLY(NULL);           /* [bt_cross_entropy of the logits] */
@@ -21,21 +41,53 @@ typedef struct bt_fit_options {
     uint64_t
         seed BTI_INITIALLY(0); /* each epoch shuffles the rows with bt_fold_in(bt_key(seed), epoch), unless in_order */
     bool in_order BTI_INITIALLY(false);
-    bool quiet BTI_INITIALLY(false); /* no progress bar; also when standard error is no terminal */
+    bool quiet BTI_INITIALLY(false); /* no progress on standard error */
+    /* On one device the loss is called once for each shape of a batch, and the step is run as a function (bt_function_new): what the loss reads of the program
+     * is as it was then. With record_each it is called in each step, as it is with a strategy, with hooks on layers, and if it reads values. */
+    bool record_each BTI_INITIALLY(false);
+
+    /* Validation, after each epoch: rows [M, ...], or a loader whose next epoch it is; the loss and the metrics for inference. */
+    bt_array *validation_x BTI_INITIALLY(NULL), *validation_y BTI_INITIALLY(NULL);
+    bt_loader *validation BTI_INITIALLY(NULL);
+    const bt_metric *metrics BTI_INITIALLY(NULL); /* judged by the validation rows */
+    int metric_count BTI_INITIALLY(0);            /* up to 32 */
+
+    /* Early stop: the value that is watched, "loss" (of the validation where there is one) or a metric's name ["loss"], and how many epochs without a gain
+     * of more than least_gain end the run [0: none]. */
+    const char *watch BTI_INITIALLY(NULL);
+    int patience BTI_INITIALLY(0);
+    double least_gain BTI_INITIALLY(0);
+    bool keep_best BTI_INITIALLY(false); /* at the end the model has the parameters and states of the best epoch */
+
+    /* Checkpoints: a folder, which is made if it is not there. A run whose folder has checkpoints goes on from the newest: the losses, and all else, are
+     * the same bits as without the interruption, wherever it was killed. A checkpoint is whole or absent; it is written while training goes on. */
+    const char *checkpoints BTI_INITIALLY(NULL);
+    int64_t checkpoint_steps BTI_INITIALLY(0);   /* one after so many steps; or */
+    double checkpoint_seconds BTI_INITIALLY(0);  /* after so many seconds [neither: after each epoch]; one is written at the end of the run, too */
+    int checkpoint_keep BTI_INITIALLY(0);        /* how many are kept [3]; the best model is kept beside them: best.safetensors */
+    bool fresh BTI_INITIALLY(false);             /* does not go on from what is there */
+
+    bt_fit_callback *callback BTI_INITIALLY(NULL); /* after each epoch */
+    void *callback_data BTI_INITIALLY(NULL);
+    bool each_step BTI_INITIALLY(false); /* the callback is called after each step too */
+    /* A file: an HTML page with curves, confusion matrix, model, memory and time, which needs no other file; its numbers stand beside it as CSV ("run.html", "run.csv"). Written at
+     * the end, also of a run that fails. */
+    const char *report BTI_INITIALLY(NULL);
 } bt_fit_options;
 #define BT_FIT_INIT .size = sizeof(bt_fit_options)
 #define BT_FIT_OPTIONS(...) \
     BTI_ADDRESS(bt_fit_options, BTI_OVERRIDING(BTI_LITERAL(bt_fit_options){BTI_SIZE_OF(bt_fit_options) __VA_ARGS__}))
 
 typedef struct bt_fit_report {
-    int64_t steps;
+    int64_t steps;                /* those before a resume too */
     double first_loss, last_loss; /* means over the first and the last epoch */
-    double seconds;
+    double seconds;               /* of this call */
 } bt_fit_report;
 
 /* Trains on the rows of x [N, ...] and y [N, ...], on the devices of the model: each batch is cut where x and y are and
- * moved to the model, as bt_train_step does. A progress bar (steps, loss, rate, time left) is written to standard
- * error. Blocks until training is done. `options` may be NULL (the defaults), `report` may be NULL. */
+ * moved to the model, as bt_train_step does. Progress is written to standard error: one line on a terminal (steps, loss, metrics, rate, time left), else a line for each epoch.
+ * Blocks until training is done. A step that failed is always reported, the last one too: the variables are as after the step before it. `options` may be NULL (the
+ * defaults), `report` may be NULL. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);
 #define bt_fit(...) BTI_AT_MUST(bt_fit(__VA_ARGS__))

@@ -10,10 +10,12 @@
 #include "base/str.h"
 #include "file/safetensors.h"
 #include "file/tensors.h"
+#include "file/variables.h"
 #include "ir/dtype.h"
 
 typedef struct model {
     const char *what;      /* "model", or "optimiser" */
+    const char *beside;    /* what the names of others' tensors in the file begin with; NULL: there are none */
     bt_shared **variables; /* the parameters, then the states */
     const char **names;
     bt_array **values; /* their present values */
@@ -84,6 +86,10 @@ static bool is_variable(const model *m, const char *name) {
     return false;
 }
 
+static bool is_beside(const model *m, const char *name) {
+    return m->beside && !strncmp(name, m->beside, strlen(m->beside));
+}
+
 /* A file may lack a state of integers, such as a count or a key: it keeps its value. */
 static bool may_be_missing(const model *m, int i) {
     return i >= m->parameter_count && !bti_dtype_is_float(bt_dtype_of(m->values[i]));
@@ -104,7 +110,7 @@ static int list_extra(const model *m, const bt_tensors *file, bti_str *text) {
     char not_in[40];
     snprintf(not_in, sizeof not_in, "; not in the %s: ", m->what);
     for (int i = 0; i < file->names.count; i++)
-        if (!is_variable(m, file->names.names[i]) && found++ < SHOWN)
+        if (!is_variable(m, file->names.names[i]) && !is_beside(m, file->names.names[i]) && found++ < SHOWN)
             bti_str_addf(text, "%s\"%s\"", found == 1 ? not_in : ", ", bti_quote(file->names.names[i]).text);
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
     return found;
@@ -163,6 +169,21 @@ bt_status bt_load_model(const char *path, bt_layer *layer) {
     if (status == BT_OK) status = bt_tensors_open(path, &file);
     if (status == BT_OK) status = load_model_parameters(&m, file);
     bt_tensors_close(file);
+    model_free(&m);
+    return status;
+}
+
+bt_status bti_variables_load(const bt_tensors *file, const char *what, bt_shared *const *variables,
+                             const char *const *names, int count, const char *beside) {
+    model m = {.what = what, .beside = beside};
+    bt_status status = make_room(&m, count);
+    m.parameter_count = count;
+    for (int i = 0; i < count && status == BT_OK; i++) {
+        m.variables[i] = variables[i];
+        m.names[i] = names[i];
+        m.values[i] = bt_value(variables[i]);
+    }
+    if (status == BT_OK) status = load_model_parameters(&m, file);
     model_free(&m);
     return status;
 }

@@ -243,6 +243,17 @@ bt_status bti_shared_throttle(bt_shared *const *shared, const int *replicas, int
     return BT_OK;
 }
 
+bt_status bti_shared_settle(bt_shared *shared) {
+    bti_error *before = bti_error_last();
+    for (int r = 0; r < shared->replica_count; r++) {
+        bti_node *value = bti_shared_value(shared, r);
+        if (value) (void)!bti_block_node(value); /* a failed step is taken back, and reported below */
+        bti_node_release(value);
+    }
+    bti_error_put_back(before);
+    return bti_shared_throttle(&shared, &(int){0}, 1);
+}
+
 /* Its versions become the values. Takes the step over. */
 static bt_status publish_step(step *s, bt_shared *const *shared, const int *replicas) {
     bti_set_member *members = bti_set_step_members(s);

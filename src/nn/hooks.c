@@ -23,6 +23,13 @@ bool bti_has_gradient_hooks(const bt_layer *layer) {
     return false;
 }
 
+bool bti_has_hooks(const bt_layer *layer) {
+    if (layer->hook || layer->gradient_hook) return true;
+    for (int i = 0; i < layer->child_count; i++)
+        if (bti_has_hooks(layer->children[i])) return true;
+    return false;
+}
+
 /* Innermost layers first; a layer that is used several times is asked once, at its first place. True: the parameter is in it. */
 static bool hook_gradient(bt_layer *layer, const bt_shared *parameter, bt_array **gradient) {
     bool inside = false;

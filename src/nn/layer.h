@@ -67,6 +67,9 @@ bt_array *bti_apply_child(bt_layer *layer, int i, bt_array *x);
 /* What the gradient hooks of the layers above a parameter make of its gradient. */
 bt_array *bti_hooked_gradient(bt_layer *model, const bt_shared *parameter, bt_array *gradient);
 bool bti_has_gradient_hooks(const bt_layer *model);
+bool bti_has_hooks(const bt_layer *model); /* of either kind */
+/* Waits for the last values of all parameters and states. The failure of a step that set one of them, which is reported once. */
+bt_status bti_layer_settle(const bt_layer *model);
 
 /* The devices of a model's input and, as far as its parameters tell, of its output. */
 typedef struct bti_layer_ends {

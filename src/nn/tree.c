@@ -76,6 +76,13 @@ int64_t bti_state_count(const bt_layer *layer) {
     return walk.numbers;
 }
 
+bt_status bti_layer_settle(const bt_layer *layer) {
+    for (bti_variables kind = BTI_PARAMETERS; kind <= BTI_STATES; kind++)
+        for (int i = 0; i < layer->variable_count[kind]; i++) BTI_TRY(bti_shared_settle(layer->variables[kind][i].shared));
+    for (int i = 0; i < layer->child_count; i++) BTI_TRY(bti_layer_settle(layer->children[i]));
+    return BT_OK;
+}
+
 /* --- freezing --------------------------------------------------------------------------------------------------------- */
 
 static bt_status freeze_all(bt_layer *layer, const char *name, bool frozen) {

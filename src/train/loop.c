@@ -1,0 +1,333 @@
+#include "train/loop.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+enum { STEPS_BETWEEN_READS = 16 }; /* the loss shown is this many steps old, so reading it does not wait */
+
+/* --- time --------------------------------------------------------------------------------------------------------------- */
+
+static double seconds_of_run(const bti_fit *f) { return f->before + bti_now_seconds() - f->began; }
+
+/* Adds the time since `start` to a phase; the time now. */
+static double end_phase(bti_fit *f, bti_phase phase, double start) {
+    double now = bti_now_seconds();
+    f->phases[phase] += now - start;
+    return now;
+}
+
+/* --- the callback ------------------------------------------------------------------------------------------------------- */
+
+static bt_status tell(bti_fit *f, bt_fit_event_kind kind, const double *row) {
+    if (!f->options.callback || (kind == BT_FIT_STEP && !f->options.each_step)) return BT_OK;
+    bt_fit_event event = {.size = sizeof event,
+                          .kind = kind,
+                          .epoch = (int64_t)f->now.epoch,
+                          .steps = (int64_t)f->now.steps,
+                          .loss = row ? row[BTI_LOSS] : f->shown_loss,
+                          .validation_loss = row ? row[BTI_VALIDATION_LOSS] : NAN,
+                          .metrics = row ? row + BTI_COLUMNS : NULL,
+                          .metric_count = f->history.count,
+                          .seconds = seconds_of_run(f)};
+    bt_status status = f->options.callback(&event, f->options.callback_data);
+    f->stopped = f->stopped || event.stop;
+    if (status == BT_OK) return BT_OK;
+    return bt_error_status() == status ? status : bti_fail(status, "%s: the callback ended the run", f->name);
+}
+
+/* --- checkpoints -------------------------------------------------------------------------------------------------------- */
+
+static bt_status save_checkpoint(bti_fit *f) {
+    double start = bti_now_seconds();
+    char *state = bt_loader_state(f->loader);
+    f->now.seconds = seconds_of_run(f);
+    bt_status status = state ? bti_checkpoints_save(f->checkpoints, &f->now, f->sum, &f->history, state) : bt_error_status();
+    bt_free(state);
+    f->saved = end_phase(f, BTI_PHASE_CHECKPOINTS, start);
+    f->saved_epoch = f->now.epoch;
+    f->saved_steps = f->now.steps;
+    return status;
+}
+
+static bool wants_checkpoint(const bti_fit *f, bool epoch_ended) {
+    const bt_fit_options *o = &f->options;
+    if (!f->checkpoints) return false;
+    if (!o->checkpoint_steps && o->checkpoint_seconds <= 0) return epoch_ended;
+    if (o->checkpoint_steps && !epoch_ended && (int64_t)f->now.steps % o->checkpoint_steps == 0) return true;
+    return o->checkpoint_seconds > 0 && bti_now_seconds() - f->saved >= o->checkpoint_seconds;
+}
+
+static bt_status resume(bti_fit *f) {
+    bool found = false;
+    if (!f->checkpoints || f->options.fresh) return BT_OK;
+    BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found));
+    if (!found) return BT_OK;
+    f->before = f->now.seconds;
+    f->saved_epoch = f->now.epoch;
+    f->saved_steps = f->now.steps;
+    return BT_OK;
+}
+
+/* --- the best epoch ----------------------------------------------------------------------------------------------------- */
+
+static void drop_best(bti_fit *f) {
+    for (size_t i = 0; i < f->best.count; i++) bt_assign(&f->best.items[i], NULL);
+    f->best.count = 0;
+}
+
+/* Values are kept as they are: arrays never change. */
+static bt_status keep_best(bti_fit *f) {
+    if (f->checkpoints) return bti_checkpoints_save_best(f->checkpoints);
+    if (!f->options.keep_best) return BT_OK;
+    drop_best(f);
+    int parameters = bt_parameters(f->model, NULL, 0), states = bt_states(f->model, NULL, 0);
+    size_t count = (size_t)parameters + (size_t)states;
+    if (!bti_vec_reserve(&f->variables, count) || !bti_vec_reserve(&f->best, count)) return bti_no_memory();
+    f->variables.count = count;
+    (void)bt_parameters(f->model, f->variables.items, parameters);
+    (void)bt_states(f->model, f->variables.items + parameters, states);
+    BT_SCOPE
+        for (size_t i = 0; i < count; i++) f->best.items[f->best.count++] = bt_retain(bt_value(f->variables.items[i]));
+    return BT_OK;
+}
+
+static bt_status restore_best(bti_fit *f) {
+    if (!f->options.keep_best || isnan(f->now.best)) return BT_OK;
+    if (f->checkpoints) return bti_checkpoints_load_best(f->checkpoints);
+    return bt_set_all(f->variables.items, f->best.items, (int)f->best.count);
+}
+
+static bool is_gain(const bti_fit *f, double value) {
+    if (isnan(f->now.best)) return !isnan(value);
+    bool lower = f->watched < BTI_COLUMNS || f->history.metrics[f->watched - BTI_COLUMNS].lower_is_better;
+    double gain = lower ? f->now.best - value : value - f->now.best;
+    return gain > f->options.least_gain;
+}
+
+static bt_status watch(bti_fit *f, const double *row) {
+    double value = row[f->watched];
+    if (is_gain(f, value)) {
+        f->now.best = value;
+        f->now.best_epoch = f->now.epoch;
+        f->now.stale = 0;
+        return f->checkpoints || f->options.keep_best ? keep_best(f) : BT_OK;
+    }
+    f->now.stale++;
+    if (f->options.patience && f->now.stale >= f->options.patience) f->stopped = true;
+    return BT_OK;
+}
+
+/* --- validation --------------------------------------------------------------------------------------------------------- */
+
+static bool next_of_loader(void *source, bt_array **x, bt_array **y) {
+    bt_batch batch = {.size = sizeof batch};
+    if (!bt_loader_next(source, &batch)) return false;
+    *x = batch.arrays[0];
+    *y = batch.arrays[1];
+    return true;
+}
+
+static bt_status validate(bti_fit *f, double *row) {
+    if (!f->validation) return BT_OK;
+    double start = bti_now_seconds();
+    bti_judge_clear(f->judge);
+    bt_status status = bti_judge_add(f->judge, next_of_loader, f->validation);
+    if (status == BT_OK) status = bt_loader_status(f->validation);
+    if (status == BT_OK) row[BTI_VALIDATION_LOSS] = bti_judge_loss(f->judge);
+    for (int m = 0; m < f->history.count && status == BT_OK; m++) row[BTI_COLUMNS + m] = bti_judge_value(f->judge, m);
+    (void)end_phase(f, BTI_PHASE_VALIDATION, start);
+    return status;
+}
+
+static void show_epoch(bti_fit *f, const double *row) {
+    char judged[sizeof f->progress.judged] = "";
+    size_t length = 0;
+    if (f->validation) length = (size_t)snprintf(judged, sizeof judged, "  validation loss %.4f", row[BTI_VALIDATION_LOSS]);
+    for (int m = 0; m < f->history.count && length < sizeof judged; m++)
+        length += (size_t)snprintf(judged + length, sizeof judged - length, "  %s %.4f", f->history.metrics[m].name,
+                                   row[BTI_COLUMNS + m]);
+    bti_progress_epoch(&f->progress, (int64_t)f->now.epoch, row[BTI_LOSS], judged);
+}
+
+/* --- epochs ------------------------------------------------------------------------------------------------------------- */
+
+static bt_status show_late_loss(bti_fit *f, bt_array *loss) {
+    bt_status status = f->late_loss ? bt_block(f->late_loss) : BT_OK;
+    if (f->late_loss && status == BT_OK) f->shown_loss = bt_item(f->late_loss);
+    bt_assign(&f->late_loss, loss);
+    return status;
+}
+
+static bt_status run_step(bti_fit *f, const bt_batch *batch) {
+    bt_status status = BT_OK;
+    BT_SCOPE {
+        bt_array *loss = NULL;
+        status = bti_steps_run(&f->steps, batch->arrays[0], batch->arrays[1], &loss, &f->sum);
+        if (status == BT_OK && (int64_t)f->now.steps % STEPS_BETWEEN_READS == 0) status = show_late_loss(f, loss);
+    }
+    if (status != BT_OK) return status;
+    f->now.steps++;
+    f->now.rows += (double)batch->rows;
+    bti_progress_step(&f->progress, (int64_t)f->now.epoch * f->steps_per_epoch + batch->number, f->shown_loss);
+    return BT_OK;
+}
+
+/* The batches up to the end of an epoch, which may have begun before. */
+static bt_status run_batches(bti_fit *f) {
+    bt_status status = BT_OK;
+    bt_batch batch = {.size = sizeof batch};
+    double time = bti_now_seconds();
+    while (status == BT_OK && !f->stopped) {
+        bool more = bt_loader_next(f->loader, &batch);
+        time = end_phase(f, BTI_PHASE_DATA, time);
+        if (!more) return bt_loader_status(f->loader);
+        status = run_step(f, &batch);
+        time = end_phase(f, BTI_PHASE_STEPS, time);
+        if (status == BT_OK && wants_checkpoint(f, false)) status = save_checkpoint(f);
+        if (status == BT_OK) status = tell(f, BT_FIT_STEP, NULL);
+        time = bti_now_seconds();
+    }
+    return status;
+}
+
+/* Waits for the steps: none that failed goes unreported. */
+static bt_status settle(bti_fit *f, double *loss) {
+    double start = bti_now_seconds();
+    bt_status status = f->sum ? bt_block(f->sum) : BT_OK;
+    if (status == BT_OK && f->sum) *loss = f->shown_loss = bt_item(f->sum) / f->now.rows;
+    if (status == BT_OK) status = bti_steps_settle(&f->steps);
+    (void)end_phase(f, BTI_PHASE_STEPS, start);
+    return status;
+}
+
+static bt_status end_epoch(bti_fit *f) {
+    double row[BTI_COLUMNS + BTI_METRICS_MOST];
+    for (int c = 0; c < bti_history_width(&f->history); c++) row[c] = NAN;
+    BTI_TRY(settle(f, &row[BTI_LOSS]));
+    BTI_TRY(validate(f, row));
+    row[BTI_EPOCH] = f->now.epoch;
+    row[BTI_STEPS] = f->now.steps;
+    row[BTI_SECONDS] = seconds_of_run(f);
+    row[BTI_RATE] = bt_optimizer_rate(f->optimizer);
+    BTI_TRY(bti_history_add(&f->history, row));
+    show_epoch(f, row);
+    BTI_TRY(watch(f, row));
+    BTI_TRY(tell(f, BT_FIT_EPOCH, row));
+    if (f->options.callback) bti_steps_end(&f->steps); /* it may have changed what they hold */
+    f->rows = (int64_t)f->now.rows;
+    f->now.epoch++;
+    f->now.rows = 0;
+    bt_assign(&f->sum, NULL);
+    return wants_checkpoint(f, true) ? save_checkpoint(f) : BT_OK;
+}
+
+static bt_status run_epochs(bti_fit *f) {
+    while (f->now.epoch < f->options.epochs && !f->stopped) {
+        BTI_TRY(run_batches(f));
+        if (f->stopped) return settle(f, &(double){0}); /* by the callback, within the epoch */
+        BTI_TRY(end_epoch(f));
+    }
+    return BT_OK;
+}
+
+/* --- the run ------------------------------------------------------------------------------------------------------------ */
+
+static bt_status write_report(const bti_fit *f) {
+    if (!f->options.report) return BT_OK;
+    const bti_sums *confusion = f->judge ? &f->judge->sums[BTI_METRICS_MOST] : NULL;
+    bool confused = confusion && confusion->list.count;
+    bti_report report = {.model = f->model,
+                         .optimizer = f->optimizer,
+                         .history = &f->history,
+                         .confusion = confused ? confusion->list.items : NULL,
+                         .classes = confused ? (int64_t)(sqrt((double)confusion->list.count) + 0.5) : 0,
+                         .rows = f->rows,
+                         .steps = (int64_t)f->now.steps,
+                         .best_epoch = isnan(f->now.best) ? -1 : (int64_t)f->now.best_epoch};
+    memcpy(report.seconds, f->phases, sizeof report.seconds);
+    return bti_report_write(&report, f->options.report);
+}
+
+/* The first failure stays the thread's error. */
+static bt_status and_then(bt_status status, bt_status (*next)(bti_fit *f), bti_fit *f) {
+    if (status == BT_OK) return next(f);
+    bti_error *cause = bti_error_last();
+    (void)!next(f);
+    bti_error_put_back(cause);
+    return status;
+}
+
+static bt_status end_checkpoints(bti_fit *f) {
+    bti_checkpoints *ended = f->checkpoints;
+    f->checkpoints = NULL;
+    return bti_checkpoints_end(ended);
+}
+static bt_status report_run(bti_fit *f) { return write_report(f); }
+
+static bt_status begin(bti_fit *f) {
+    f->steps_per_epoch = bt_loader_batches(f->loader);
+    f->began = f->saved = bti_now_seconds();
+    f->now.best = NAN;
+    f->saved_steps = -1;
+    bti_steps_begin(&f->steps);
+    if (f->validation) {
+        if (!(f->judge = bti_calloc(1, sizeof *f->judge))) return bti_no_memory();
+        *f->judge = (bti_judge){.model = f->model,
+                                .loss = f->options.loss,
+                                .loss_data = f->options.loss_data,
+                                .metrics = f->options.metrics,
+                                .count = f->options.metric_count,
+                                .confuses = f->options.report};
+    }
+    if (!f->options.checkpoints) return BT_OK;
+    int keep = f->options.checkpoint_keep ? f->options.checkpoint_keep : 3;
+    f->checkpoints = bti_checkpoints_new(f->options.checkpoints, keep, f->model, f->optimizer);
+    if (!f->checkpoints) return bt_error_status();
+    BTI_TRY(bti_steps_prepare(&f->steps));
+    return resume(f);
+}
+
+static void end(bti_fit *f) {
+    bti_steps_end(&f->steps);
+    if (f->judge) bti_judge_clear(f->judge);
+    bti_free(f->judge);
+    bti_history_free(&f->history);
+    drop_best(f);
+    bti_vec_free(&f->best);
+    bti_vec_free(&f->variables);
+    bt_assign(&f->sum, NULL);
+    bt_assign(&f->late_loss, NULL);
+}
+
+static void fill_report(const bti_fit *f, bt_fit_report *report) {
+    int64_t epochs = bti_history_rows(&f->history);
+    *report = (bt_fit_report){.steps = (int64_t)f->now.steps,
+                              .first_loss = epochs ? bti_history_at(&f->history, 0, BTI_LOSS) : NAN,
+                              .last_loss = epochs ? bti_history_at(&f->history, epochs - 1, BTI_LOSS) : NAN,
+                              .seconds = bti_now_seconds() - f->began};
+}
+
+bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {
+    f->history.metrics = f->options.metrics;
+    f->history.count = f->options.metric_count;
+    f->shown_loss = NAN;
+    f->steps = (bti_steps){f->options.strategy, f->model, f->optimizer, f->options.loss, f->options.loss_data,
+                           .record_each = f->options.record_each};
+    bt_status status = begin(f);
+    bti_progress_begin(&f->progress, f->options.epochs, f->steps_per_epoch, (int64_t)f->now.steps, f->options.quiet);
+    if (status == BT_OK) status = run_epochs(f);
+    bti_progress_end(&f->progress);
+    bool is_saved = f->saved_epoch == f->now.epoch && f->saved_steps == f->now.steps;
+    if (status == BT_OK && f->checkpoints && !is_saved) status = save_checkpoint(f);
+    if (status == BT_OK) status = restore_best(f);
+    status = and_then(status, end_checkpoints, f);
+    status = and_then(status, report_run, f);
+    if (report) fill_report(f, report);
+    end(f);
+    return status;
+}

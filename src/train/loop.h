@@ -1,0 +1,42 @@
+/* The training loop. */
+#ifndef BTI_TRAIN_LOOP_H
+#define BTI_TRAIN_LOOP_H
+
+#include <berth/train.h>
+
+#include "train/checkpoint.h"
+#include "train/judge.h"
+#include "train/progress.h"
+#include "train/report.h"
+#include "train/step.h"
+
+typedef struct bti_fit {
+    const char *name; /* of the public function */
+    bt_layer *model;
+    bt_optimizer *optimizer;
+    bt_loader *loader, *validation; /* validation: NULL when there is none */
+    bt_fit_options options;
+    int watched; /* a column of the history */
+
+    bti_steps steps;
+    bti_judge *judge;
+    bti_history history;
+    bti_checkpoints *checkpoints; /* NULL: none */
+    bti_checkpoint_numbers now;
+    bt_array *sum;                             /* retained; of the epoch's losses, times their rows */
+    bt_array *late_loss;                       /* retained; the next to be shown */
+    BTI_VEC(bt_shared *) variables;            /* with keep_best: parameters and states */
+    BTI_VEC(bt_array *) best;                  /* their values, retained; none: the checkpoints' file has them, or there are none */
+    double shown_loss, before;                 /* before: seconds of runs that this one resumes */
+    double began, saved;                       /* by the clock: the run, its last checkpoint */
+    double saved_epoch, saved_steps;           /* what that is of */
+    double phases[BTI_PHASES];
+    int64_t steps_per_epoch, rows; /* of an epoch */
+    bti_progress progress;
+    bool stopped;
+} bti_fit;
+
+/* Trains, with checked options. Blocks. */
+bt_status bti_fit_run(bti_fit *fit, bt_fit_report *report);
+
+#endif

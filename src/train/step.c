@@ -1,0 +1,167 @@
+#include "train/step.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "nn/layer.h"
+
+/* --- a step that is recorded once -------------------------------------------------------------------------------------- */
+
+typedef struct recording {
+    bt_shared **parameters; /* those that the step updates */
+    bt_array **grads;
+    bt_update *updates; /* of parameters, states of the optimiser and of layers */
+    int parameter_count, update_count, room;
+} recording;
+
+static void free_recording(recording *r) {
+    bti_free(r->parameters);
+    bti_free(r->grads);
+    bti_free(r->updates);
+}
+
+static bt_status begin_recording(const bti_steps *s, recording *r) {
+    int count = bt_parameters(s->model, NULL, 0), states = bt_states(s->model, NULL, 0);
+    r->parameters = bti_calloc((size_t)count + 1, sizeof *r->parameters);
+    r->grads = bti_calloc((size_t)count + 1, sizeof *r->grads);
+    if (!r->parameters || !r->grads) return bti_no_memory();
+    (void)bt_parameters(s->model, r->parameters, count);
+    for (int p = 0; p < count; p++)
+        if (!bt_shared_is_frozen(r->parameters[p])) r->parameters[r->parameter_count++] = r->parameters[p];
+    BTI_TRY(bt_optimizer_prepare(s->optimizer, r->parameters, r->parameter_count));
+    int most = bt_optimizer_updates(s->optimizer, r->parameters, NULL, r->parameter_count, NULL, 0);
+    if (most < 0) return bt_error_status();
+    r->room = most + states;
+    r->updates = bti_calloc((size_t)r->room + 1, sizeof *r->updates);
+    return r->updates ? BT_OK : bti_no_memory();
+}
+
+static bt_array *record_loss(const bti_steps *s, recording *r, bt_array *x, bt_array *y) {
+    bt_array *loss = NULL;
+    bt_state_updates states = {.list = r->updates, .capacity = r->room};
+    BT_TRAINING(true)
+    BT_STATE_UPDATES(&states) loss = s->loss(s->model, x, y, s->data);
+    r->update_count = states.count;
+    return loss ? loss : bti_poisonf(BT_INVALID_ARGUMENT, "the loss gave NULL");
+}
+
+/* x, y and sum are inputs. */
+static bt_status record_updates(const bti_steps *s, recording *r, bt_array *loss) {
+    BTI_TRY(bt_peek_status(loss));
+    bt_array *scaled = bt_optimizer_scale_loss(s->optimizer, loss);
+    BTI_TRY(bt_grad_shared(scaled, r->parameters, r->parameter_count, r->grads));
+    int count = bt_optimizer_updates(s->optimizer, r->parameters, r->grads, r->parameter_count,
+                                     r->updates + r->update_count, r->room - r->update_count);
+    if (count < 0) return bt_error_status();
+    r->update_count += count;
+    return BT_OK;
+}
+
+static bt_status make_function(const bti_steps *s, bti_step_shape *shape) {
+    recording r = {0};
+    bt_array *inputs[3] = {NULL}, *loss = NULL;
+    bt_shared *first = NULL;
+    (void)bt_parameters(s->model, &first, 1);
+    const char *device = bt_device_long_name(bt_device_of(bt_value(first)));
+    bt_status status = begin_recording(s, &r);
+    if (status == BT_OK) {
+        BT_ON(device)
+            for (int i = 0; i < 2; i++) inputs[i] = bt_input_shape(shape->dtypes[i], shape->shapes[i]);
+        loss = record_loss(s, &r, inputs[0], inputs[1]);
+        status = record_updates(s, &r, loss);
+    }
+    if (status == BT_OK) {
+        BT_ON(device) inputs[2] = bt_input_shape(bt_dtype_of(loss), (bt_shape){0});
+        shape->sum_dtype = bt_dtype_of(loss);
+        bt_array *sum = bt_add(inputs[2], bt_mul(loss, bt_num((double)shape->shapes[0].size[0])));
+        shape->function = bt_function_retain(
+            bt_function_new(inputs, 3, (bt_array *[]){loss, sum}, 2, r.updates, r.update_count));
+        status = bt_function_status(shape->function);
+    }
+    free_recording(&r);
+    return status;
+}
+
+static bool has_shape(const bti_step_shape *shape, bt_array *const *xy) {
+    for (int i = 0; i < 2; i++) {
+        bt_shape is = bt_shape_of(xy[i]);
+        if (shape->dtypes[i] != bt_dtype_of(xy[i]) || shape->shapes[i].rank != is.rank ||
+            memcmp(shape->shapes[i].size, is.size, (size_t)is.rank * sizeof *is.size) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* NULL: there is none, and the step is recorded. */
+static bti_step_shape *find_shape(bti_steps *s, bt_array *const *xy) {
+    for (int i = 0; i < s->count; i++)
+        if (has_shape(&s->shapes[i], xy)) return &s->shapes[i];
+    if (s->count == BTI_STEP_SHAPES) return NULL;
+    bti_step_shape *fresh = &s->shapes[s->count];
+    *fresh = (bti_step_shape){.function = NULL};
+    for (int i = 0; i < 2; i++) {
+        fresh->dtypes[i] = bt_dtype_of(xy[i]);
+        fresh->shapes[i] = bt_shape_of(xy[i]);
+    }
+    bt_status status = BT_OK;
+    bool quiet = bti_errors_quiet(true);
+    bti_error *before = bti_error_last();
+    BT_SCOPE
+        status = make_function(s, fresh);
+    bti_errors_quiet(quiet);
+    if (status == BT_OK) {
+        s->count++;
+        bti_error_put_back(before);
+        return fresh;
+    }
+    bti_error_put_back(before);
+    bt_function_release(fresh->function);
+    s->record_each = true; /* which reports what is wrong, or can do it: a loss that reads values */
+    return NULL;
+}
+
+/* --- steps ------------------------------------------------------------------------------------------------------------ */
+
+void bti_steps_begin(bti_steps *s) {
+    bti_layer_ends ends = bti_layer_ends_of(s->model);
+    if (s->strategy || !ends.any || ends.several || bti_has_hooks(s->model)) s->record_each = true;
+}
+
+bt_status bti_steps_prepare(const bti_steps *s) {
+    recording r = {0};
+    bt_status status = begin_recording(s, &r);
+    free_recording(&r);
+    return status;
+}
+
+/* Evaluated with the update: later the forward pass would run a second time. */
+static bt_status record_step(const bti_steps *s, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum) {
+    *loss = bt_train_step(s->strategy, s->model, s->optimizer, s->loss, s->data, x, y);
+    bt_array *weighted = bt_mul(*loss, bt_num((double)bt_size(x, 0)));
+    bt_assign(sum, *sum ? bt_add(*sum, weighted) : weighted);
+    return bt_eval(*sum);
+}
+
+static bt_status call_step(const bti_step_shape *shape, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum) {
+    bt_array *outputs[2] = {NULL, NULL};
+    bt_array *before = *sum ? *sum : bt_full_shape(0, shape->sum_dtype, (bt_shape){0});
+    BTI_TRY(bt_call(shape->function, (bt_array *[]){x, y, before}, 3, outputs, 2));
+    *loss = outputs[0];
+    bt_assign(sum, outputs[1]);
+    return BT_OK;
+}
+
+bt_status bti_steps_run(bti_steps *s, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum) {
+    bt_array *xy[] = {x, y};
+    bool usable = bt_peek_status(x) == BT_OK && bt_peek_status(y) == BT_OK && bt_rank(x) >= 1;
+    const bti_step_shape *shape = s->record_each || !usable ? NULL : find_shape(s, xy);
+    return shape ? call_step(shape, x, y, loss, sum) : record_step(s, x, y, loss, sum);
+}
+
+bt_status bti_steps_settle(const bti_steps *s) { return bti_layer_settle(s->model); }
+
+void bti_steps_end(bti_steps *s) {
+    for (int i = 0; i < s->count; i++) bt_function_release(s->shapes[i].function);
+    s->count = 0;
+}

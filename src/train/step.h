@@ -1,0 +1,37 @@
+/* The steps of a training loop. */
+#ifndef BTI_TRAIN_STEP_H
+#define BTI_TRAIN_STEP_H
+
+#include <berth/dist.h>
+#include <berth/optimizers.h>
+
+#define BTI_STEP_SHAPES 4 /* of batches that have functions: the usual one, the last of an epoch, and some more */
+
+typedef struct bti_step_shape {
+    bt_function *function; /* x, y, sum -> loss, sum + rows * loss */
+    bt_dtype dtypes[2], sum_dtype; /* of x and y, and of the loss */
+    bt_shape shapes[2];
+} bti_step_shape;
+
+typedef struct bti_steps {
+    bt_strategy *strategy;
+    bt_layer *model;
+    bt_optimizer *optimizer;
+    bt_model_loss *loss;
+    void *data;
+    bool record_each; /* every step is recorded: bt_train_step */
+    bti_step_shape shapes[BTI_STEP_SHAPES];
+    int count;
+} bti_steps;
+
+/* Whether a step can be a function that is recorded once: on one device, without hooks, which see each step. */
+void bti_steps_begin(bti_steps *steps);
+/* Makes the optimiser's states, where the first step would. */
+bt_status bti_steps_prepare(const bti_steps *steps);
+/* One step on x and y: *loss, its mean loss (lazy, of the innermost scope), and *sum, retained, becomes *sum + rows * loss; *sum may be NULL. Submits the work. */
+bt_status bti_steps_run(bti_steps *steps, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum);
+/* Waits for the steps; the failure of one of them. */
+bt_status bti_steps_settle(const bti_steps *steps);
+void bti_steps_end(bti_steps *steps);
+
+#endif
