@@ -10,9 +10,10 @@
 #include "base/str.h"
 #include "file/safetensors.h"
 #include "file/tensors.h"
+#include "nn/optimizer.h"
 
 typedef struct model {
-    const char *what; /* "model", or "optimiser" */
+    const char *what;       /* "model", or "optimiser" */
     bt_shared **parameters; /* or states */
     const char **names;
     bt_array **values; /* their present values */
@@ -42,6 +43,7 @@ static bt_status model_open(model *m, const bt_layer *layer) {
     for (int i = 0; i < m->count; i++) {
         m->names[i] = bt_shared_name(m->parameters[i]);
         m->values[i] = bt_value(m->parameters[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(m->values[i])));
         if (!m->names[i] || !*m->names[i])
             return bti_fail(BT_FAILED_PRECONDITION,
                             "parameter %d of the model has no name; bt_shared_set_name gives it one", i);
@@ -136,14 +138,14 @@ static bt_status compare_with_file(const model *m, const bt_tensors *file) {
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */
 
-static bt_status load_model_parameters(model *m, const bt_tensors *file) {
+static bt_status read_values(model *m, const bt_tensors *file) {
     BTI_TRY(compare_with_file(m, file));
     for (int i = 0; i < m->count; i++) {
         BT_ON(bt_device_long_name(bt_device_of(m->values[i])))
             m->values[i] = file->format->read(file, bti_names_find(&file->names, m->names[i]));
         BTI_TRY(bt_block(m->values[i]));
     }
-    return bt_set_all(m->parameters, m->values, m->count);
+    return BT_OK;
 }
 
 bt_status bt_load_model(const char *path, bt_layer *layer) {
@@ -152,7 +154,8 @@ bt_status bt_load_model(const char *path, bt_layer *layer) {
     bt_tensors *file = NULL;
     bt_status status = model_open(&m, layer);
     if (status == BT_OK) status = bt_tensors_open(path, &file);
-    if (status == BT_OK) status = load_model_parameters(&m, file);
+    if (status == BT_OK) status = read_values(&m, file);
+    if (status == BT_OK) status = bt_set_all(m.parameters, m.values, m.count);
     bt_tensors_close(file);
     model_free(&m);
     return status;
@@ -171,6 +174,7 @@ static bt_status states_open(model *m, const bt_optimizer *optimizer) {
     for (int i = 0; i < m->count; i++) {
         m->names[i] = bt_shared_name(m->parameters[i]);
         m->values[i] = bt_value(m->parameters[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(m->values[i])));
     }
     return BT_OK;
 }
@@ -207,8 +211,9 @@ static bt_status load_states(const char *path, bt_optimizer *optimizer, model *m
     double rate = NAN;
     bt_status status = bt_tensors_open(path, &file);
     if (status == BT_OK) status = check_rule(file, optimizer, &rate);
-    if (status == BT_OK) status = load_model_parameters(m, file);
-    if (status == BT_OK && isfinite(rate)) status = bt_optimizer_set_rate(optimizer, rate);
+    if (status == BT_OK) status = read_values(m, file);
+    if (isnan(rate)) rate = bt_optimizer_rate(optimizer);
+    if (status == BT_OK) status = bti_optimizer_restore(optimizer, m->parameters, m->values, m->count, rate);
     bt_tensors_close(file);
     return status;
 }

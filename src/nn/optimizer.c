@@ -33,9 +33,10 @@ bt_status bt_optimizer_status(const bt_optimizer *optimizer) {
 
 #define MEMBER(name) BTI_MEMBER(bt_optimizer_options, name)
 static const bti_member option_members[] = {
-    MEMBER(size),      MEMBER(beta1),      MEMBER(beta2),      MEMBER(epsilon),      MEMBER(by_name),       MEMBER(alpha),
-    MEMBER(momentum),  MEMBER(centered),   MEMBER(decay),      MEMBER(clip_value),   MEMBER(clip_norm),     MEMBER(accumulate),
-    MEMBER(average),   MEMBER(loss_scale), MEMBER(scale_growth), MEMBER(scale_backoff), MEMBER(scale_interval)};
+    MEMBER(size),          MEMBER(beta1),         MEMBER(beta2),    MEMBER(epsilon),    MEMBER(by_name),
+    MEMBER(alpha),         MEMBER(momentum),      MEMBER(centered), MEMBER(decay),      MEMBER(clip_value),
+    MEMBER(clip_norm),     MEMBER(accumulate),    MEMBER(average),  MEMBER(loss_scale), MEMBER(scale_growth),
+    MEMBER(scale_backoff), MEMBER(scale_interval)};
 #undef MEMBER
 static const bt_optimizer_options unsaid = {.beta1 = BTI_UNSET_REAL,
                                             .beta2 = BTI_UNSET_REAL,
@@ -94,7 +95,7 @@ static const char *why_not(const bt_optimizer_options *o) {
     if (!(isfinite(o->scale_growth) && o->scale_growth > 1)) return "scale_growth must be a finite number above 1";
     if (!(o->scale_backoff > 0 && o->scale_backoff < 1)) return "scale_backoff must be above 0 and below 1";
     return o->scale_interval < 1 || o->scale_interval > INT32_MAX ? "scale_interval must be 1 or more, below 2**31"
-                                                                   : NULL;
+                                                                  : NULL;
 }
 
 static bt_status take_options(const bti_optimizer_rule *rule, const bt_optimizer_options *given, double momentum,
@@ -192,20 +193,33 @@ bt_status bti_rate_set(bt_shared *variable, double rate) {
     return status;
 }
 
+static bt_status set_rates(const bt_optimizer *optimizer, double rate) {
+    for (bti_common *c = atomic_load(&optimizer->commons); c; c = c->next)
+        for (int k = BTI_RATE_F32; k <= BTI_RATE_F64; k++) {
+            bt_shared *variable = atomic_load(&c->values[k]);
+            if (variable) BTI_TRY(bti_rate_set(variable, rate));
+        }
+    return BT_OK;
+}
+
+/* All variables, or none. */
+bt_status bti_optimizer_restore(bt_optimizer *optimizer, bt_shared *const *states, bt_array *const *values, int count,
+                                double rate) {
+    double before = atomic_exchange(&optimizer->rate, rate);
+    bti_sets_begin();
+    bt_status status = bt_set_all(states, values, count);
+    if (status == BT_OK) status = set_rates(optimizer, rate);
+    bt_status committed = bti_sets_end(status == BT_OK);
+    if (status == BT_OK) status = committed;
+    if (status != BT_OK) atomic_store(&optimizer->rate, before);
+    return status;
+}
+
 bt_status bt_optimizer_set_rate(bt_optimizer *optimizer, double rate) {
     BTI_CALL("bt_optimizer_set_rate");
     BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_set_rate"));
     BTI_TRY(check_rate(rate));
-    double before = atomic_exchange(&optimizer->rate, rate);
-    for (bti_common *c = atomic_load(&optimizer->commons); c; c = c->next)
-        for (int k = BTI_RATE_F32; k <= BTI_RATE_F64; k++) {
-            bt_shared *variable = atomic_load(&c->values[k]);
-            bt_status status = variable ? bti_rate_set(variable, rate) : BT_OK;
-            if (status == BT_OK) continue;
-            atomic_store(&optimizer->rate, before);
-            return status;
-        }
-    return BT_OK;
+    return bti_optimizer_restore(optimizer, NULL, NULL, 0, rate);
 }
 
 bt_array *bt_optimizer_next_rate(const bt_optimizer *optimizer) {

@@ -18,10 +18,11 @@ typedef struct bti_rule_step {
 } bti_rule_step;
 
 typedef struct bti_optimizer_rule {
-    const char *name, *call;             /* "adam", "bt_adam" */
-    unsigned options;                    /* BTI_KNOWS_... */
-    const char *states[BTI_RULE_STATES]; /* their names; "step" is a float64 scalar, the others are like the parameter */
-    double beta2, epsilon, decay;        /* defaults that differ between rules */
+    const char *name, *call; /* "adam", "bt_adam" */
+    unsigned options;        /* BTI_KNOWS_... */
+    const char
+        *states[BTI_RULE_STATES]; /* their names; "step" is a float64 scalar, the others are like the parameter */
+    double beta2, epsilon, decay; /* defaults that differ between rules */
     bt_array *(*update)(const bt_optimizer_options *numbers, bti_rule_step *step); /* the new parameter */
 } bti_optimizer_rule;
 
@@ -70,8 +71,8 @@ typedef struct bti_entry {
     _Atomic(bti_common *) common;
     bt_dtype dtype; /* that the step computes in, and of the states */
     bt_shared *states[BTI_RULE_STATES];
-    bt_shared *accumulated, *average;       /* NULL without those options */
-    _Atomic double decay, rate;             /* of its group */
+    bt_shared *accumulated, *average; /* NULL without those options */
+    _Atomic double decay, rate;       /* of its group */
 } bti_entry;
 
 typedef struct bti_schedule_made {
@@ -103,6 +104,9 @@ bti_entry *bti_entry_find(const bt_optimizer *optimizer, const bt_shared *parame
 bti_common *bti_common_first(const bt_optimizer *optimizer);
 /* Sets a variable of the rate, on all its replicas. */
 bt_status bti_rate_set(bt_shared *variable, double rate);
+/* Sets states and the rate in one step. */
+bt_status bti_optimizer_restore(bt_optimizer *optimizer, bt_shared *const *states, bt_array *const *values, int count,
+                                double rate);
 void bti_optimizer_clear_states(bt_optimizer *optimizer);
 
 /* --- parts of a step -------------------------------------------------------------------------------------------------- */

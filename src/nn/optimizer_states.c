@@ -102,8 +102,8 @@ static bt_status need_common(bt_optimizer *optimizer, bti_common *c, bti_common_
     double rate = atomic_load(&optimizer->rate);
     bt_shared *made = NULL, *none = NULL;
     BT_SCOPE
-        made = bt_shared_retain(bt_shared_new_beside(
-            c->beside, value_to_begin_with(optimizer, c, k, k == BTI_RATE_F32 ? BT_F32 : BT_F64)));
+        made = bt_shared_retain(
+            bt_shared_new_beside(c->beside, value_to_begin_with(optimizer, c, k, k == BTI_RATE_F32 ? BT_F32 : BT_F64)));
     if (bt_shared_status(made) != BT_OK) {
         bt_shared_release(made);
         return bt_error_status();
@@ -222,7 +222,7 @@ bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *param
 }
 
 bt_status bti_optimizer_check(const bt_optimizer *optimizer, bt_shared *const *parameters, int count,
-                                  const char *call) {
+                              const char *call) {
     BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, call));
     BTI_TRY(bti_check_list(parameters, count, "parameters"));
     for (int i = 0; i < count; i++) BTI_TRY(bti_handle_check(BTI_OWNED_SHARED, parameters[i], call));
@@ -238,16 +238,17 @@ bt_status bt_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parame
 /* --- groups ----------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_optimizer_group_options, name)
-static const bti_member group_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(decay), MEMBER(rate)};
+static const bti_member group_members[] = {MEMBER(size),    MEMBER(parameters), MEMBER(count),
+                                           MEMBER(by_name), MEMBER(decay),      MEMBER(rate)};
 #undef MEMBER
 static const bt_optimizer_group_options group_unsaid = {.decay = BTI_UNSET_REAL, .rate = BTI_UNSET_REAL};
-static const bti_sized_type group_layout = BTI_SIZED_TYPE(
-    bt_optimizer_group_options, "options", "BT_OPTIMIZER_GROUP(.decay = 0)", group_members, &group_unsaid);
+static const bti_sized_type group_layout =
+    BTI_SIZED_TYPE(bt_optimizer_group_options, "options", "BT_OPTIMIZER_GROUP(.parameters = ..., .count = 2)",
+                   group_members, &group_unsaid);
 
 static bt_status take_group(const bt_optimizer *optimizer, const bt_optimizer_group_options *given,
                             bt_optimizer_group_options *group) {
-    *group = group_unsaid;
-    if (given) BTI_TRY(bti_options_take(&group_layout, "bt_optimizer_group", given, group));
+    BTI_TRY(bti_options_take(&group_layout, "bt_optimizer_group", given, group));
     if (group->decay == BTI_UNSET_REAL) group->decay = optimizer->numbers.decay;
     if (group->rate == BTI_UNSET_REAL) group->rate = 1;
     if (!(isfinite(group->decay) && group->decay >= 0))
@@ -267,16 +268,16 @@ static bt_status find_or_add(bt_optimizer *o, bt_shared *parameter, bti_entry **
     return complete_entry(o, *entry);
 }
 
-bt_status bt_optimizer_group(bt_optimizer *optimizer, bt_shared *const *parameters, int count,
-                             const bt_optimizer_group_options *options) {
+bt_status bt_optimizer_group(bt_optimizer *optimizer, const bt_optimizer_group_options *options) {
     BTI_CALL("bt_optimizer_group");
-    BTI_TRY(bti_optimizer_check(optimizer, parameters, count, "bt_optimizer_group"));
+    BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_group"));
     bt_optimizer_group_options group;
     BTI_TRY(take_group(optimizer, options, &group));
+    BTI_TRY(bti_optimizer_check(optimizer, group.parameters, group.count, "bt_optimizer_group"));
     bti_entry *e;
-    for (int i = 0; i < count; i++) BTI_TRY(find_or_add(optimizer, parameters[i], &e)); /* all or none */
-    for (int i = 0; i < count; i++) {
-        BTI_TRY(find_or_add(optimizer, parameters[i], &e));
+    for (int i = 0; i < group.count; i++) BTI_TRY(find_or_add(optimizer, group.parameters[i], &e)); /* all or none */
+    for (int i = 0; i < group.count; i++) {
+        BTI_TRY(find_or_add(optimizer, group.parameters[i], &e));
         atomic_store(&e->decay, group.decay);
         atomic_store(&e->rate, group.rate);
     }

@@ -296,8 +296,8 @@ static int count_updates(const bt_optimizer *o, bt_shared *const *parameters, in
             repeated = earlier && atomic_load(&earlier->common) == atomic_load(&e->common);
         }
         if (!repeated)
-            updates += (atomic_load(&o->schedule) != NULL) + (o->numbers.accumulate > 1) +
-                       (o->numbers.clip_norm > 0) + 2 * (o->numbers.loss_scale > 0);
+            updates += (atomic_load(&o->schedule) != NULL) + (o->numbers.accumulate > 1) + (o->numbers.clip_norm > 0) +
+                       2 * (o->numbers.loss_scale > 0);
     }
     return updates;
 }
@@ -334,7 +334,6 @@ int bt_optimizer_updates(bt_optimizer *optimizer, bt_shared *const *parameters, 
     int written = 0;
     bt_status status = bti_check_list(updates, capacity, "updates");
     if (status == BT_OK) status = check_step(optimizer, parameters, grads, count, "bt_optimizer_updates");
-    if (status == BT_OK)
-        status = record_updates(optimizer, parameters, grads, count, updates, capacity, &written);
+    if (status == BT_OK) status = record_updates(optimizer, parameters, grads, count, updates, capacity, &written);
     return status == BT_OK ? written : -1;
 }

@@ -15,7 +15,7 @@ typedef struct listing {
 static void list_state(listing *l, bt_shared *state) {
     if (!state) return;
     l->place--;
-    if (l->place < l->capacity) l->states[l->place] = state;
+    if (l->place >= 0 && l->place < l->capacity) l->states[l->place] = state;
 }
 
 static void list_entry(listing *l, const bti_entry *e) {
@@ -31,8 +31,7 @@ static void list_common(listing *l, const bti_common *c) {
 int bt_optimizer_states(const bt_optimizer *optimizer, bt_shared **states, int capacity) {
     BTI_CALL("bt_optimizer_states");
     if (bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_states") != BT_OK) return 0;
-    if (!states && capacity > 0)
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "the list for %d states is NULL", capacity);
+    if (!states && capacity > 0) (void)!bti_fail(BT_INVALID_ARGUMENT, "the list for %d states is NULL", capacity);
     const bti_common *commons = atomic_load(&optimizer->commons);
     const bti_entry *entries = atomic_load(&optimizer->entries);
     listing counted = {0};
@@ -103,8 +102,8 @@ bt_array *bt_optimizer_average(const bt_optimizer *optimizer, bt_shared *paramet
     const bti_entry *e = bti_entry_find(optimizer, parameter, NULL);
     if (e) BTI_RETURN(bt_value(e->average));
     const char *name = bt_shared_name(parameter);
-    BTI_RETURN(bti_poisonf(BT_FAILED_PRECONDITION,
-                           "variable %s%shas no states yet: bt_optimizer_prepare makes them", name, *name ? " " : ""));
+    BTI_RETURN(bti_poisonf(BT_FAILED_PRECONDITION, "variable %s%shas no states yet: bt_optimizer_prepare makes them",
+                           name, *name ? " " : ""));
 }
 
 /* `value` is that of a parameter, whose variable is the one that reads the same node. */

@@ -88,11 +88,11 @@ static bt_status make_own(bti_schedule_made *s) {
     *own = (own_schedule){s->numbers.own, s->numbers.data};
     BT_SCOPE
         s->own = bt_custom_retain(bt_custom_new(&(bt_custom_options){.size = sizeof(bt_custom_options),
-                                                                    .name = "schedule",
-                                                                    .run = run_own,
-                                                                    .shape = scalar_shape,
-                                                                    .data = own,
-                                                                    .release = bti_free}));
+                                                                     .name = "schedule",
+                                                                     .run = run_own,
+                                                                     .shape = scalar_shape,
+                                                                     .data = own,
+                                                                     .release = bti_free}));
     return bt_custom_status(s->own);
 }
 
@@ -187,6 +187,7 @@ bt_status bt_optimizer_schedule(bt_optimizer *optimizer, bt_schedule kind, const
         return status;
     }
     made->previous = atomic_load(&optimizer->schedule);
-    while (!atomic_compare_exchange_weak(&optimizer->schedule, &made->previous, made)) {}
+    while (!atomic_compare_exchange_weak(&optimizer->schedule, &made->previous, made)) {
+    }
     return BT_OK;
 }
