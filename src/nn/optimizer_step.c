@@ -233,8 +233,14 @@ static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array
     return BT_OK;
 }
 
-static bt_status begin_step(step *s, bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
-    BTI_TRY(bti_optimizer_prepare(optimizer, parameters, count));
+static bt_status prepare_states(bt_optimizer *optimizer, bt_shared *const *parameters, int count, const char *call) {
+    BTI_CALL(call);
+    return bti_optimizer_prepare(optimizer, parameters, count);
+}
+
+static bt_status begin_step(step *s, bt_optimizer *optimizer, bt_shared *const *parameters, int count,
+                            const char *call) {
+    BTI_TRY(prepare_states(optimizer, parameters, count, call));
     size_t room = (size_t)count * (UPDATES_OF_PARAMETER + UPDATES_OF_COMMON);
     *s = (step){.optimizer = optimizer, .schedule = atomic_load(&optimizer->schedule)};
     s->live = bti_alloc((size_t)count * sizeof *s->live);
@@ -269,7 +275,7 @@ static bt_status check_step(const bt_optimizer *optimizer, bt_shared *const *par
 bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads, int count) {
     BTI_TRY(check_step(optimizer, parameters, grads, count, "bt_optimizer_step"));
     step s = {0};
-    bt_status status = begin_step(&s, optimizer, parameters, count);
+    bt_status status = begin_step(&s, optimizer, parameters, count, "bt_optimizer_step");
     BT_SCOPE {
         if (status == BT_OK) status = collect_updates(&s, parameters, grads, count);
         if (status == BT_OK) status = bt_set_all(s.shared, s.values, s.updates);
@@ -311,7 +317,7 @@ static bt_status write_updates(step *s, bt_update *updates) {
 static bt_status record_updates(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads,
                                 int count, bt_update *updates, int capacity, int *written) {
     step s = {0};
-    bt_status status = begin_step(&s, optimizer, parameters, count);
+    bt_status status = begin_step(&s, optimizer, parameters, count, "bt_optimizer_updates");
     BT_SCOPE {
         if (status == BT_OK) status = collect_updates(&s, parameters, grads, count);
         *written = s.updates;
