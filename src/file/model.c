@@ -26,7 +26,7 @@ static void model_free(model *m) {
     bti_free(m->values);
 }
 
-static bt_status make_room(model *m, int count) {
+static bt_status make_lists(model *m, int count) {
     size_t room = (size_t)count + 1;
     m->count = count;
     m->parameters = bti_calloc(room, sizeof *m->parameters);
@@ -38,7 +38,7 @@ static bt_status make_room(model *m, int count) {
 static bt_status model_open(model *m, const bt_layer *layer) {
     *m = (model){.what = "model"};
     BTI_TRY(bt_layer_status(layer));
-    BTI_TRY(make_room(m, bt_parameters(layer, NULL, 0)));
+    BTI_TRY(make_lists(m, bt_parameters(layer, NULL, 0)));
     bt_parameters(layer, m->parameters, m->count);
     for (int i = 0; i < m->count; i++) {
         m->names[i] = bt_shared_name(m->parameters[i]);
@@ -168,7 +168,7 @@ static const char rule_key[] = "optimizer", rate_key[] = "rate";
 static bt_status states_open(model *m, const bt_optimizer *optimizer) {
     *m = (model){.what = "optimiser"};
     BTI_TRY(bt_optimizer_status(optimizer));
-    BTI_TRY(make_room(m, bt_optimizer_states(optimizer, NULL, 0)));
+    BTI_TRY(make_lists(m, bt_optimizer_states(optimizer, NULL, 0)));
     int listed = bt_optimizer_states(optimizer, m->parameters, m->count); /* other threads may make more */
     if (listed < m->count) m->count = listed;
     for (int i = 0; i < m->count; i++) {

@@ -7,7 +7,7 @@
 
 /* One parameter of the step. */
 typedef struct live {
-    bti_entry *entry;
+    bti_optimizer_entry *entry;
     int common; /* index into step.commons */
     bt_array *grad;
 } live;
@@ -189,7 +189,7 @@ static bt_array *rate_of(step *s, const live *l) {
 
 static bt_status update_parameter(step *s, const live *l) {
     const bt_optimizer *o = s->optimizer;
-    bti_entry *e = l->entry;
+    bti_optimizer_entry *e = l->entry;
     bt_array *go = s->commons.items[l->common].go, *before = bt_value(e->parameter), *old[BTI_RULE_STATES];
     bt_dtype dtype = bt_dtype_of(before);
     bool narrow = dtype != e->dtype;
@@ -215,10 +215,10 @@ static bt_status update_parameter(step *s, const live *l) {
 /* --- the step --------------------------------------------------------------------------------------------------------- */
 
 static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array *const *grads, int count) {
-    bti_entry *e = NULL;
+    bti_optimizer_entry *e = NULL;
     for (int i = 0; i < count; i++) {
         if (bt_shared_is_frozen(parameters[i])) continue;
-        bti_entry *found = bti_entry_find(s->optimizer, parameters[i], e);
+        bti_optimizer_entry *found = bti_entry_find(s->optimizer, parameters[i], e);
         bti_common *common = found ? atomic_load(&found->common) : NULL;
         if (!common) continue; /* it was thawed after the step was prepared */
         live *l = &s->live[s->count++];
@@ -289,13 +289,13 @@ bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameter
 /* How many updates a step of these parameters has. They are prepared. */
 static int count_updates(const bt_optimizer *o, bt_shared *const *parameters, int count) {
     int updates = 0;
-    bti_entry *e = NULL;
+    bti_optimizer_entry *e = NULL;
     for (int i = 0; i < count; i++) {
         if (bt_shared_is_frozen(parameters[i]) || !(e = bti_entry_find(o, parameters[i], e))) continue;
         for (int k = 0; k < BTI_RULE_STATES; k++) updates += e->states[k] != NULL;
         updates += 1 + (e->accumulated != NULL) + (e->average != NULL);
         bool repeated = false;
-        bti_entry *earlier = NULL;
+        bti_optimizer_entry *earlier = NULL;
         for (int j = 0; j < i && !repeated; j++) {
             if (bt_shared_is_frozen(parameters[j])) continue;
             earlier = bti_entry_find(o, parameters[j], earlier);
