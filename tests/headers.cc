@@ -73,12 +73,16 @@ static int models() {
             model = bt_chain(bt_dense(3, 4, bt_relu, bt_key(1)), bt_lambda("cube", cube), bt_dense(4, 1, NULL, bt_key(2)));
         bt_layer *one = bt_chain(model);
         bt_optimizer *optimizer = bt_adam(0.1, 0.9, 0.999, 1e-8);
+        bt_optimizer *lion = bt_lion(1e-3), *named = bt_adam(0.1, .beta2 = 0.95, .clip_norm = 1);
         bt_array *x = bt_ones(BT_F32, 8, 3), *y = bt_zeros(BT_F32, 8, 1);
         bt_print(bt_train_step(strategy, bt_fmap(negated, nullptr, one), optimizer, loss_of, nullptr, x, y));
         BT_REPLICA(strategy, 1) bt_print(bt_apply(bt_layer_gpu(model), x));
         bt_shared *parameters[4];
         bt_array *grads[4];
         int count = bt_parameters(model, parameters, 4);
+        if (bt_optimizer_group(named, parameters, count, .decay = 0) != BT_OK) return 1;
+        if (bt_optimizer_schedule(named, BT_SCHEDULE_COSINE, .steps = 10) != BT_OK) return 1;
+        if (bt_optimizer_rate(BT_CHECK(lion)) != 1e-3) return 1;
         if (bt_grad_shared(loss_of(model, x, y, nullptr), parameters, count, grads) != BT_OK) return 1;
         bt_array *pair[] = {x, y};
         bt_all_reduce(strategy, pair);

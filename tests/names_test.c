@@ -528,6 +528,32 @@ static void layers_and_training(void **state) {
         ERROR(bt_optimizer_step, bt_optimizer_step(NULL, &w, &x, 1));
         ERROR(bt_optimizer_step, bt_optimizer_step(bt_sgd(1), &w, &vector, 1));
         ERROR(bt_optimizer_step, bt_optimizer_step(bt_adam(1, .9, .9, 1), &w, &vector, 1));
+        bt_optimizer *adam = bt_adam(1);
+        SILENT(bt_sgd, bt_sgd(NAN));
+        SILENT(bt_momentum, bt_momentum(1, -1));
+        SILENT(bt_nesterov, bt_nesterov(1, -1));
+        SILENT(bt_adam, bt_adam(1, .beta1 = 2));
+        SILENT(bt_adamw, bt_adamw(1, .beta1 = 2));
+        SILENT(bt_rmsprop, bt_rmsprop(1, .alpha = 2));
+        SILENT(bt_adagrad, bt_adagrad(1, .decay = -1));
+        SILENT(bt_lion, bt_lion(1, .beta1 = 2));
+        SILENT(bt_optimizer_updates, bt_optimizer_updates(adam, NULL, NULL, 1, NULL, 0));
+        ERROR(bt_optimizer_prepare, bt_optimizer_prepare(adam, NULL, 1));
+        ERROR(bt_optimizer_group, bt_optimizer_group(adam, &w, 1, .decay = -1));
+        ERROR(bt_optimizer_set_rate, bt_optimizer_set_rate(adam, NAN));
+        SILENT(bt_optimizer_rate, bt_optimizer_rate(NULL));
+        ERROR(bt_optimizer_schedule, bt_optimizer_schedule(adam, BT_SCHEDULE_COSINE));
+        ARRAY(bt_optimizer_next_rate, bt_optimizer_next_rate(NULL));
+        ARRAY(bt_global_norm, bt_global_norm(NULL, 1));
+        ARRAY(bt_clip_by_global_norm, bt_clip_by_global_norm(NULL, 1, 1));
+        ERROR(bt_clip_by_value, bt_clip_by_value(NULL, 1, 1));
+        ARRAY(bt_optimizer_norm, bt_optimizer_norm(adam));
+        ARRAY(bt_optimizer_scale_loss, bt_optimizer_scale_loss(adam, NULL));
+        ARRAY(bt_optimizer_loss_scale, bt_optimizer_loss_scale(NULL));
+        ARRAY(bt_optimizer_average, bt_optimizer_average(adam, w));
+        SILENT(bt_optimizer_averaged, bt_optimizer_averaged(adam, model));
+        SILENT(bt_optimizer_states, bt_optimizer_states(NULL, NULL, 0));
+        SILENT(bt_optimizer_name, bt_optimizer_name(NULL));
         SILENT(bt_mirrored, bt_mirrored((const char *[]){"gpu:7"}, 1));
         ERROR(bt_strategy_set_shares, bt_strategy_set_shares(NULL, NULL, 1));
         ERROR(bt_strategy_set_exact, bt_strategy_set_exact(NULL, true));
@@ -594,6 +620,8 @@ static void files(void **state) {
         ARRAY(bt_tensors_get, bt_tensors_get(NULL, "x"));
         ERROR(bt_save_model, bt_save_model("/nowhere/x", model));
         ERROR(bt_load_model, bt_load_model("/nowhere", model));
+        ERROR(bt_save_optimizer, bt_save_optimizer("/nowhere/x", bt_sgd(1)));
+        ERROR(bt_load_optimizer, bt_load_optimizer("/nowhere", bt_sgd(1), NULL, 0));
         ARRAY(bt_load_npy, bt_load_npy("/nowhere"));
         ERROR(bt_save_npy, bt_save_npy("/nowhere/x", bt_ones(BT_F32, 1)));
         ERROR(bt_save_npz, bt_save_npz(NULL, NULL, NULL, 1, false));
@@ -692,8 +720,8 @@ static const char silent[] =
     " bt_resource_free bt_lease_gpus bt_lease_mask bt_lease_variable bt_get_gpu_ids bt_wait_refs bt_runtime_text "
     "bt_leases_text "
     /* what only memory can keep from succeeding, or the settings */
-    " bt_sgd bt_momentum bt_adam bt_flatten_layer bt_global_max_pool_layer bt_global_avg_pool_layer bt_profile_start "
-    "bt_synchronize bt_check_flags bt_runtime_shutdown "
+    " bt_flatten_layer bt_global_max_pool_layer bt_global_avg_pool_layer bt_profile_start bt_synchronize bt_check_flags "
+    "bt_runtime_shutdown "
     /* inside of a task: task_test */
     " bt_list_count bt_list_type bt_list_of "
     " bt_yield bt_argument_count bt_argument_type bt_argument bt_arguments bt_return bt_task_fail bt_task_cancelled "

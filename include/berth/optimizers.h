@@ -38,13 +38,17 @@ typedef struct bt_optimizer_options {
     BTI_BY_NAME
     double alpha BTI_INITIALLY(BTI_UNSET_REAL);    /* rmsprop: of the mean of squares, 0 to below 1 [0.99] */
     double momentum BTI_INITIALLY(BTI_UNSET_REAL); /* rmsprop: of its velocity, 0 or more [0: none] */
-    bool centered BTI_INITIALLY(false);            /* rmsprop: by the variance in the place of the mean square [false] */
-    double decay BTI_INITIALLY(BTI_UNSET_REAL);    /* weight decay, 0 or more; bt_optimizer_group [0; adamw: 0.01] */
-    double clip_value BTI_INITIALLY(0);            /* limits each element of a gradient to +-clip_value [0: does not] */
-    double clip_norm BTI_INITIALLY(0); /* limits the norm of all gradients of a step together (bt_clip_by_global_norm) [0: does not] */
-    int64_t accumulate BTI_INITIALLY(0); /* updates at each accumulate-th step, by the mean of the gradients since [1] */
-    double average BTI_INITIALLY(0);     /* keeps averages of the parameters with this factor, below 1: bt_optimizer_average [0: none] */
-    double loss_scale BTI_INITIALLY(0);  /* the first scale of the loss, for float16: bt_optimizer_scale_loss [0: no scaling] */
+    bool centered BTI_INITIALLY(false);         /* rmsprop: by the variance in the place of the mean square [false] */
+    double decay BTI_INITIALLY(BTI_UNSET_REAL); /* weight decay, 0 or more; bt_optimizer_group [0; adamw: 0.01] */
+    double clip_value BTI_INITIALLY(0);         /* limits each element of a gradient to +-clip_value [0: does not] */
+    double clip_norm BTI_INITIALLY(
+        0); /* limits the norm of all gradients of a step together (bt_clip_by_global_norm) [0: does not] */
+    int64_t
+        accumulate BTI_INITIALLY(0); /* updates at each accumulate-th step, by the mean of the gradients since [1] */
+    double average BTI_INITIALLY(
+        0); /* keeps averages of the parameters with this factor, below 1: bt_optimizer_average [0: none] */
+    double loss_scale
+        BTI_INITIALLY(0); /* the first scale of the loss, for float16: bt_optimizer_scale_loss [0: no scaling] */
     double scale_growth BTI_INITIALLY(0);    /* with loss_scale: above 1 [2] */
     double scale_backoff BTI_INITIALLY(0);   /* with loss_scale: above 0 and below 1 [0.5] */
     int64_t scale_interval BTI_INITIALLY(0); /* with loss_scale: finite updates before it grows [2000] */
@@ -52,8 +56,8 @@ typedef struct bt_optimizer_options {
 #ifdef __cplusplus
 #define BTI_OPTIMIZER_UNSET
 #else /* a value without a name would be the next member: by_name, which takes none */
-#define BTI_OPTIMIZER_UNSET                                                                                        \
-    .size = sizeof(bt_optimizer_options), .alpha = BTI_UNSET_REAL, .momentum = BTI_UNSET_REAL,                     \
+#define BTI_OPTIMIZER_UNSET                                                                    \
+    .size = sizeof(bt_optimizer_options), .alpha = BTI_UNSET_REAL, .momentum = BTI_UNSET_REAL, \
     .decay = BTI_UNSET_REAL, .beta1 = BTI_UNSET_REAL, .beta2 = BTI_UNSET_REAL, .epsilon = BTI_UNSET_REAL,
 #endif
 #define BT_OPTIMIZER(...)             \
@@ -155,30 +159,43 @@ BT_API int bt_optimizer_updates(bt_optimizer *optimizer, bt_shared *const *param
 BT_API bt_status bt_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count);
 #define bt_optimizer_prepare(...) BTI_AT_STATUS(bt_optimizer_prepare(__VA_ARGS__))
 
-/* Options of parameters by name. */
+/* Parameters with a decay and a rate of their own. */
 typedef struct bt_optimizer_group_options {
     size_t size BTI_INITIALLY(sizeof(bt_optimizer_group_options)); /* set by the macro */
+    bt_shared *const *parameters BTI_INITIALLY(NULL);
+    int count BTI_INITIALLY(0);
     BTI_BY_NAME
     double decay BTI_INITIALLY(BTI_UNSET_REAL); /* weight decay, 0 or more [the optimiser's] */
     double rate BTI_INITIALLY(BTI_UNSET_REAL);  /* a factor of the learning rate, a finite number [1] */
 } bt_optimizer_group_options;
 #ifdef __cplusplus
 #define BTI_GROUP_UNSET
-#else
-#define BTI_GROUP_UNSET \
-    .decay = BTI_UNSET_REAL, .rate = BTI_UNSET_REAL, .size = sizeof(bt_optimizer_group_options),
+#else /* the parameters and their number come next, without names */
+#define BTI_GROUP_UNSET .decay = BTI_UNSET_REAL, .rate = BTI_UNSET_REAL, .size = sizeof(bt_optimizer_group_options),
 #endif
 #define BT_OPTIMIZER_GROUP(...)             \
     BTI_ADDRESS(bt_optimizer_group_options, \
                 BTI_OVERRIDING(BTI_LITERAL(bt_optimizer_group_options){BTI_GROUP_UNSET __VA_ARGS__}))
 /* From the next step on these parameters have a decay and a rate of their own: `bt_optimizer_group(o, biases, 2, .decay = 0)`. A later call for
- * a parameter takes the place of the earlier one. Makes their states. Blocks. */
-BT_API bt_status bt_optimizer_group(bt_optimizer *optimizer, bt_shared *const *parameters, int count,
-                                    const bt_optimizer_group_options *options);
-#ifndef BERTH_BUILDING
-#define BTI_GROUP_OF(optimizer, parameters, count, ...) \
-    bt_optimizer_group(optimizer, parameters, count, BT_OPTIMIZER_GROUP(__VA_ARGS__))
-#define bt_optimizer_group(...) BTI_AT_STATUS(BTI_GROUP_OF(__VA_ARGS__, ))
+ * a parameter takes the place of the earlier one. Makes their states. Blocks. Of the function itself:
+ * `(bt_optimizer_group)(o, BT_OPTIMIZER_GROUP(.parameters = biases, .count = 2, .decay = 0))`. */
+BT_API bt_status bt_optimizer_group(bt_optimizer *optimizer, const bt_optimizer_group_options *group);
+#ifdef __cplusplus
+}
+static inline bt_optimizer_group_options bti_group_of(bt_shared *const *parameters, int count,
+                                                      bt_optimizer_group_options group) {
+    group.parameters = parameters, group.count = count;
+    return group;
+}
+extern "C" {
+#define BTI_GROUP(optimizer, parameters, count, ...)                                    \
+    bt_optimizer_group(optimizer, bti_address<bt_optimizer_group_options>(bti_group_of( \
+                                      parameters, count, BTI_OVERRIDING(bt_optimizer_group_options{__VA_ARGS__}))))
+#define bt_optimizer_group(...) BTI_AT_STATUS(BTI_GROUP(__VA_ARGS__, ))
+#elif !defined BERTH_BUILDING /* a list that is written in the call has commas, and lives as long as the literal */
+#define bt_optimizer_group(optimizer, ...) \
+    BTI_AT_STATUS(BTI_OVERRIDING(          \
+        bt_optimizer_group(optimizer, BTI_ADDRESS(bt_optimizer_group_options, {BTI_GROUP_UNSET __VA_ARGS__}))))
 #endif
 
 /* --- the learning rate ------------------------------------------------------------------------------------------------
@@ -193,13 +210,13 @@ BT_API double bt_optimizer_rate(const bt_optimizer *optimizer);
 
 /* The factor of the rate at step t = 0, 1, ... of `steps`, u = t - warmup counting the steps behind the warm-up. */
 typedef enum bt_schedule {
-    BT_SCHEDULE_CONSTANT,    /* 1 */
-    BT_SCHEDULE_LINEAR,      /* from 1 to `last` in a line */
-    BT_SCHEDULE_COSINE,      /* last + (1 - last) * (1 + cos(pi * u / (steps - warmup))) / 2 (Loshchilov & Hutter 2017) */
-    BT_SCHEDULE_STEP,        /* gamma**floor(u / every) */
+    BT_SCHEDULE_CONSTANT, /* 1 */
+    BT_SCHEDULE_LINEAR,   /* from 1 to `last` in a line */
+    BT_SCHEDULE_COSINE,   /* last + (1 - last) * (1 + cos(pi * u / (steps - warmup))) / 2 (Loshchilov & Hutter 2017) */
+    BT_SCHEDULE_STEP,     /* gamma**floor(u / every) */
     BT_SCHEDULE_EXPONENTIAL, /* gamma**u */
-    BT_SCHEDULE_ONE_CYCLE,   /* up from `first` to 1 in the part `rise` of the steps, down to `last`, both by half cosines (Smith & Topin 2018, as PyTorch's OneCycleLR) */
-    BT_SCHEDULE_OWN          /* own(u, data) */
+    BT_SCHEDULE_ONE_CYCLE, /* up from `first` to 1 in the part `rise` of the steps, down to `last`, both by half cosines (Smith & Topin 2018, as PyTorch's OneCycleLR) */
+    BT_SCHEDULE_OWN        /* own(u, data) */
 } bt_schedule;
 
 /* A schedule of the program's: the factor at a step. It must give equal numbers for equal steps, and may be called on any thread of the library, where it
@@ -210,34 +227,36 @@ typedef double bt_schedule_fn(int64_t step, void *data);
 typedef struct bt_schedule_options {
     size_t size BTI_INITIALLY(sizeof(bt_schedule_options)); /* set by the macro */
     BTI_BY_NAME
-    int64_t steps BTI_INITIALLY(0);  /* linear, cosine, one-cycle: of all, the warm-up among them; the last factor holds afterwards [needed] */
-    int64_t warmup BTI_INITIALLY(0); /* so many steps first that go from `first` towards 1 in a line: first + (1 - first) * t / warmup; not one-cycle [0] */
-    double first BTI_INITIALLY(BTI_UNSET_REAL); /* the factor at step 0, of a warm-up or of one-cycle [0; one-cycle: 1/25] */
-    double last BTI_INITIALLY(BTI_UNSET_REAL);  /* the factor at the end of linear, cosine and one-cycle [0; one-cycle: first / 1e4] */
+    int64_t steps BTI_INITIALLY(
+        0); /* linear, cosine, one-cycle: of all, the warm-up among them; the last factor holds afterwards [needed] */
+    int64_t warmup BTI_INITIALLY(
+        0); /* so many steps first that go from `first` towards 1 in a line: first + (1 - first) * t / warmup; not one-cycle [0] */
+    double first
+        BTI_INITIALLY(BTI_UNSET_REAL); /* the factor at step 0, of a warm-up or of one-cycle [0; one-cycle: 1/25] */
+    double last BTI_INITIALLY(
+        BTI_UNSET_REAL); /* the factor at the end of linear, cosine and one-cycle [0; one-cycle: first / 1e4] */
     int64_t every BTI_INITIALLY(0);             /* step: 1 or more [needed] */
     double gamma BTI_INITIALLY(BTI_UNSET_REAL); /* step, exponential: above 0 [0.1; exponential: needed] */
     double rise BTI_INITIALLY(BTI_UNSET_REAL);  /* one-cycle: above 0 and below 1 [0.3] */
     bt_schedule_fn *own BTI_INITIALLY(NULL);    /* own: the function [needed] */
-    void *data BTI_INITIALLY(NULL);             /* own: must live as long as the optimiser and functions with its updates */
+    void *data BTI_INITIALLY(NULL); /* own: must live as long as the optimiser and functions with its updates */
 } bt_schedule_options;
 #ifdef __cplusplus
 #define BTI_SCHEDULE_UNSET
 #else
-#define BTI_SCHEDULE_UNSET                                                                                \
+#define BTI_SCHEDULE_UNSET                                                                            \
     .first = BTI_UNSET_REAL, .last = BTI_UNSET_REAL, .gamma = BTI_UNSET_REAL, .rise = BTI_UNSET_REAL, \
     .size = sizeof(bt_schedule_options),
 #endif
-#define BT_SCHEDULE(...)             \
-    BTI_ADDRESS(bt_schedule_options, \
-                BTI_OVERRIDING(BTI_LITERAL(bt_schedule_options){BTI_SCHEDULE_UNSET __VA_ARGS__}))
-/* Sets the schedule; the count of steps, a state, begins at 0 with the first one that is not constant and goes on with later ones. It counts updates:
+#define BT_SCHEDULE(...) \
+    BTI_ADDRESS(bt_schedule_options, BTI_OVERRIDING(BTI_LITERAL(bt_schedule_options){BTI_SCHEDULE_UNSET __VA_ARGS__}))
+/* Sets the schedule; the count of steps, a state, begins at 0 with the first one and goes on with later ones. It counts updates:
  * not steps that only accumulate, nor those that loss scaling passes over. Built-in schedules are computed on the devices of the parameters; one of the
  * program's is called on the host, so that on a GPU each step fetches the count. Errors: INVALID_ARGUMENT, with the option. */
 BT_API bt_status bt_optimizer_schedule(bt_optimizer *optimizer, bt_schedule schedule,
                                        const bt_schedule_options *options);
 #ifndef BERTH_BUILDING
-#define BTI_SCHEDULE_OF(optimizer, schedule, ...) \
-    bt_optimizer_schedule(optimizer, schedule, BT_SCHEDULE(__VA_ARGS__))
+#define BTI_SCHEDULE_OF(optimizer, schedule, ...) bt_optimizer_schedule(optimizer, schedule, BT_SCHEDULE(__VA_ARGS__))
 #define bt_optimizer_schedule(...) BTI_AT_STATUS(BTI_SCHEDULE_OF(__VA_ARGS__, ))
 #endif
 /* The rate of the next step, the schedule's factor included: a lazy scalar, float64. */

@@ -12,6 +12,7 @@
 #include "file/tensors.h"
 #include "file/variables.h"
 #include "ir/dtype.h"
+#include "nn/optimizer.h"
 
 typedef struct model {
     const char *what;      /* "model", or "optimiser" */
@@ -28,7 +29,7 @@ static void model_free(model *m) {
     bti_free(m->values);
 }
 
-static bt_status make_room(model *m, int count) {
+static bt_status make_lists(model *m, int count) {
     size_t room = (size_t)count + 1;
     m->count = count;
     m->variables = bti_calloc(room, sizeof *m->variables);
@@ -41,12 +42,13 @@ static bt_status model_open(model *m, const bt_layer *layer) {
     *m = (model){.what = "model"};
     BTI_TRY(bt_layer_status(layer));
     m->parameter_count = bt_parameters(layer, NULL, 0);
-    BTI_TRY(make_room(m, m->parameter_count + bt_states(layer, NULL, 0)));
+    BTI_TRY(make_lists(m, m->parameter_count + bt_states(layer, NULL, 0)));
     bt_parameters(layer, m->variables, m->parameter_count);
     bt_states(layer, m->variables + m->parameter_count, m->count - m->parameter_count);
     for (int i = 0; i < m->count; i++) {
         m->names[i] = bt_shared_name(m->variables[i]);
         m->values[i] = bt_value(m->variables[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(m->values[i])));
         if (!m->names[i] || !*m->names[i])
             return bti_fail(BT_FAILED_PRECONDITION,
                             "parameter %d of the model has no name; bt_shared_set_name gives it one", i);
@@ -150,7 +152,7 @@ static bt_status compare_with_file(const model *m, const bt_tensors *file) {
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */
 
-static bt_status load_model_parameters(model *m, const bt_tensors *file) {
+static bt_status read_values(model *m, const bt_tensors *file) {
     BTI_TRY(compare_with_file(m, file));
     for (int i = 0; i < m->count; i++) {
         int index = bti_names_find(&file->names, m->names[i]);
@@ -158,7 +160,7 @@ static bt_status load_model_parameters(model *m, const bt_tensors *file) {
         BT_ON(bt_device_long_name(bt_device_of(m->values[i]))) m->values[i] = file->format->read(file, index);
         BTI_TRY(bt_block(m->values[i]));
     }
-    return bt_set_all(m->variables, m->values, m->count);
+    return BT_OK;
 }
 
 bt_status bt_load_model(const char *path, bt_layer *layer) {
@@ -167,7 +169,8 @@ bt_status bt_load_model(const char *path, bt_layer *layer) {
     bt_tensors *file = NULL;
     bt_status status = model_open(&m, layer);
     if (status == BT_OK) status = bt_tensors_open(path, &file);
-    if (status == BT_OK) status = load_model_parameters(&m, file);
+    if (status == BT_OK) status = read_values(&m, file);
+    if (status == BT_OK) status = bt_set_all(m.variables, m.values, m.count);
     bt_tensors_close(file);
     model_free(&m);
     return status;
@@ -176,14 +179,15 @@ bt_status bt_load_model(const char *path, bt_layer *layer) {
 bt_status bti_variables_load(const bt_tensors *file, const char *what, bt_shared *const *variables,
                              const char *const *names, int count, const char *beside) {
     model m = {.what = what, .beside = beside};
-    bt_status status = make_room(&m, count);
+    bt_status status = make_lists(&m, count);
     m.parameter_count = count;
     for (int i = 0; i < count && status == BT_OK; i++) {
         m.variables[i] = variables[i];
         m.names[i] = names[i];
         m.values[i] = bt_value(variables[i]);
     }
-    if (status == BT_OK) status = load_model_parameters(&m, file);
+    if (status == BT_OK) status = read_values(&m, file);
+    if (status == BT_OK) status = bt_set_all(m.variables, m.values, m.count);
     model_free(&m);
     return status;
 }
@@ -195,13 +199,14 @@ static const char rule_key[] = "optimizer", rate_key[] = "rate";
 static bt_status states_open(model *m, const bt_optimizer *optimizer) {
     *m = (model){.what = "optimiser"};
     BTI_TRY(bt_optimizer_status(optimizer));
-    BTI_TRY(make_room(m, bt_optimizer_states(optimizer, NULL, 0)));
+    BTI_TRY(make_lists(m, bt_optimizer_states(optimizer, NULL, 0)));
     int listed = bt_optimizer_states(optimizer, m->variables, m->count); /* other threads may make more */
     if (listed < m->count) m->count = listed;
     m->parameter_count = m->count;
     for (int i = 0; i < m->count; i++) {
         m->names[i] = bt_shared_name(m->variables[i]);
         m->values[i] = bt_value(m->variables[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(m->values[i])));
     }
     return BT_OK;
 }
@@ -238,8 +243,9 @@ static bt_status load_states(const char *path, bt_optimizer *optimizer, model *m
     double rate = NAN;
     bt_status status = bt_tensors_open(path, &file);
     if (status == BT_OK) status = check_rule(file, optimizer, &rate);
-    if (status == BT_OK) status = load_model_parameters(m, file);
-    if (status == BT_OK && isfinite(rate)) status = bt_optimizer_set_rate(optimizer, rate);
+    if (status == BT_OK) status = read_values(m, file);
+    if (isnan(rate)) rate = bt_optimizer_rate(optimizer);
+    if (status == BT_OK) status = bti_optimizer_restore(optimizer, m->variables, m->values, m->count, rate);
     bt_tensors_close(file);
     return status;
 }

@@ -61,7 +61,8 @@ bt_array *bt_global_norm(bt_array *const *arrays, int count) {
 static void replace_arrays(bt_array **arrays, int count, bt_array *(*clip)(bt_array *x, const void *with),
                            const void *with) {
     for (int i = 0; i < count; i++)
-        BT_SCOPE arrays[i] = bt_keep(clip(arrays[i], with));
+        BT_SCOPE
+            arrays[i] = bt_keep(clip(arrays[i], with));
 }
 
 static bt_array *clip_by_factor(bt_array *x, const void *factor) {

@@ -18,10 +18,11 @@ typedef struct bti_rule_step {
 } bti_rule_step;
 
 typedef struct bti_optimizer_rule {
-    const char *name, *call;             /* "adam", "bt_adam" */
-    unsigned options;                    /* BTI_KNOWS_... */
-    const char *states[BTI_RULE_STATES]; /* their names; "step" is a float64 scalar, the others are like the parameter */
-    double beta2, epsilon, decay;        /* defaults that differ between rules */
+    const char *name, *call; /* "adam", "bt_adam" */
+    unsigned options;        /* BTI_KNOWS_... */
+    const char
+        *states[BTI_RULE_STATES]; /* their names; "step" is a float64 scalar, the others are like the parameter */
+    double beta2, epsilon, decay; /* defaults that differ between rules */
     bt_array *(*update)(const bt_optimizer_options *numbers, bti_rule_step *step); /* the new parameter */
 } bti_optimizer_rule;
 
@@ -63,16 +64,16 @@ typedef struct bti_common {
 } bti_common;
 
 /* What belongs to a parameter. Made with all its states, released with the optimiser. */
-typedef struct bti_entry {
-    struct bti_entry *next;
-    _Atomic(struct bti_entry *) follower; /* the entry that was looked up after this one */
-    bt_shared *parameter;                 /* retained, so that no other parameter can get its address */
+typedef struct bti_optimizer_entry {
+    struct bti_optimizer_entry *next;
+    _Atomic(struct bti_optimizer_entry *) follower; /* the entry that was looked up after this one */
+    bt_shared *parameter;                           /* retained, so that no other parameter can get its address */
     _Atomic(bti_common *) common;
     bt_dtype dtype; /* that the step computes in, and of the states */
     bt_shared *states[BTI_RULE_STATES];
-    bt_shared *accumulated, *average;       /* NULL without those options */
-    _Atomic double decay, rate;             /* of its group */
-} bti_entry;
+    bt_shared *accumulated, *average; /* NULL without those options */
+    _Atomic double decay, rate;       /* of its group */
+} bti_optimizer_entry;
 
 typedef struct bti_schedule_made {
     struct bti_schedule_made *previous; /* replaced by this one; steps of other threads may still read it */
@@ -88,7 +89,7 @@ struct bt_optimizer {
     _Atomic double rate;
     _Atomic(bti_schedule_made *) schedule; /* NULL: constant */
     /* lists that only grow at their heads, so any thread may read them meanwhile */
-    _Atomic(bti_entry *) entries;
+    _Atomic(bti_optimizer_entry *) entries;
     _Atomic(bti_common *) commons;
     atomic_int names; /* entries without a name of the parameter's */
 };
@@ -98,11 +99,19 @@ bt_status bti_optimizer_check(const bt_optimizer *optimizer, bt_shared *const *p
 /* Makes the entries of thawed parameters, and the common values that a step needs. */
 bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count);
 /* previous: the entry looked up before, or NULL. NULL: there is none. */
-bti_entry *bti_entry_find(const bt_optimizer *optimizer, const bt_shared *parameter, bti_entry *previous);
+bti_optimizer_entry *bti_entry_find(const bt_optimizer *optimizer, const bt_shared *parameter,
+                                    bti_optimizer_entry *previous);
 /* Those of the first parameters; NULL: there are none yet. */
 bti_common *bti_common_first(const bt_optimizer *optimizer);
+/* INVALID_ARGUMENT unless it is finite. */
+bt_status bti_rate_check(double rate);
+/* A scalar on a device: elements, not a constant, since a constant is a part of the plan. */
+bt_array *bti_rate_array(double rate, bt_dtype dtype, bt_device *device);
 /* Sets a variable of the rate, on all its replicas. */
 bt_status bti_rate_set(bt_shared *variable, double rate);
+/* Sets states and the rate in one step. */
+bt_status bti_optimizer_restore(bt_optimizer *optimizer, bt_shared *const *states, bt_array *const *values, int count,
+                                double rate);
 void bti_optimizer_clear_states(bt_optimizer *optimizer);
 
 /* --- parts of a step -------------------------------------------------------------------------------------------------- */

@@ -12,14 +12,15 @@
 
 /* --- lists ------------------------------------------------------------------------------------------------------------ */
 
-static bti_entry *find_in_list(bti_entry *first, const bt_shared *parameter) {
+static bti_optimizer_entry *find_in_list(bti_optimizer_entry *first, const bt_shared *parameter) {
     while (first && first->parameter != parameter) first = first->next;
     return first;
 }
 
 /* Steps name their parameters in the same order each time. */
-bti_entry *bti_entry_find(const bt_optimizer *optimizer, const bt_shared *parameter, bti_entry *previous) {
-    bti_entry *next = previous ? atomic_load(&previous->follower) : NULL;
+bti_optimizer_entry *bti_entry_find(const bt_optimizer *optimizer, const bt_shared *parameter,
+                                    bti_optimizer_entry *previous) {
+    bti_optimizer_entry *next = previous ? atomic_load(&previous->follower) : NULL;
     if (next && next->parameter == parameter) return next;
     next = find_in_list(atomic_load(&optimizer->entries), parameter);
     if (next && previous) atomic_store(&previous->follower, next);
@@ -37,7 +38,7 @@ bti_common *bti_common_first(const bt_optimizer *optimizer) {
     return first;
 }
 
-static void free_entry(bti_entry *e) {
+static void free_entry(bti_optimizer_entry *e) {
     for (int k = 0; k < BTI_RULE_STATES; k++) bt_shared_release(e->states[k]);
     bt_shared_release(e->accumulated);
     bt_shared_release(e->average);
@@ -51,7 +52,7 @@ void bti_optimizer_clear_states(bt_optimizer *optimizer) {
         for (int k = 0; k < BTI_COMMON_VALUES; k++) bt_shared_release(atomic_load(&c->values[k]));
         bti_free(c);
     }
-    for (bti_entry *e = atomic_load(&optimizer->entries), *next; e; e = next) {
+    for (bti_optimizer_entry *e = atomic_load(&optimizer->entries), *next; e; e = next) {
         next = e->next;
         free_entry(e);
     }
@@ -102,8 +103,8 @@ static bt_status need_common(bt_optimizer *optimizer, bti_common *c, bti_common_
     double rate = atomic_load(&optimizer->rate);
     bt_shared *made = NULL, *none = NULL;
     BT_SCOPE
-        made = bt_shared_retain(bt_shared_new_beside(
-            c->beside, value_to_begin_with(optimizer, c, k, k == BTI_RATE_F32 ? BT_F32 : BT_F64)));
+        made = bt_shared_retain(
+            bt_shared_new_beside(c->beside, value_to_begin_with(optimizer, c, k, k == BTI_RATE_F32 ? BT_F32 : BT_F64)));
     if (bt_shared_status(made) != BT_OK) {
         bt_shared_release(made);
         return bt_error_status();
@@ -129,7 +130,7 @@ static bt_status need_commons(bt_optimizer *o, bti_common *c, bt_dtype dtype) {
 
 /* --- entries ---------------------------------------------------------------------------------------------------------- */
 
-static bt_shared *make_state(bt_optimizer *o, const bti_entry *e, const char *name, bt_array *value) {
+static bt_shared *make_state(bt_optimizer *o, const bti_optimizer_entry *e, const char *name, bt_array *value) {
     bt_shared *made = bt_shared_retain(bt_shared_new_beside(e->parameter, value));
     if (bt_shared_status(made) != BT_OK) return made;
     bti_str text = {0};
@@ -144,7 +145,7 @@ static bt_shared *make_state(bt_optimizer *o, const bti_entry *e, const char *na
     return made;
 }
 
-static bool make_states(bt_optimizer *o, bti_entry *e) {
+static bool make_states(bt_optimizer *o, bti_optimizer_entry *e) {
     bool made = true;
     BT_SCOPE {
         bt_array *value = bt_cast(bt_value(e->parameter), e->dtype), *zeros = bt_zeros_like(value);
@@ -178,7 +179,7 @@ static bt_status add_entry(bt_optimizer *o, bt_shared *parameter) {
     BT_SCOPE
         dtype = bt_dtype_of(bt_value(parameter));
     BTI_TRY(check_dtype(parameter, dtype));
-    bti_entry *e = bti_calloc(1, sizeof *e);
+    bti_optimizer_entry *e = bti_calloc(1, sizeof *e);
     if (!e) return bti_no_memory();
     e->parameter = bt_shared_retain(parameter);
     e->dtype = dtype == BT_F64 ? BT_F64 : BT_F32;
@@ -196,7 +197,7 @@ static bt_status add_entry(bt_optimizer *o, bt_shared *parameter) {
 }
 
 /* The common values of an entry; it is in the list, so that its parameter lives as long as they do. */
-static bt_status complete_entry(bt_optimizer *o, bti_entry *e) {
+static bt_status complete_entry(bt_optimizer *o, bti_optimizer_entry *e) {
     bti_common *c = atomic_load(&e->common);
     if (!c) {
         c = find_common(atomic_load(&o->commons), e->parameter);
@@ -208,10 +209,10 @@ static bt_status complete_entry(bt_optimizer *o, bti_entry *e) {
 }
 
 bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
-    bti_entry *e = NULL;
+    bti_optimizer_entry *e = NULL;
     for (int i = 0; i < count; i++) {
         if (bt_shared_is_frozen(parameters[i])) continue;
-        bti_entry *found = bti_entry_find(optimizer, parameters[i], e);
+        bti_optimizer_entry *found = bti_entry_find(optimizer, parameters[i], e);
         if (!found) {
             BTI_TRY(add_entry(optimizer, parameters[i]));
             found = bti_entry_find(optimizer, parameters[i], e);
@@ -222,7 +223,7 @@ bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *param
 }
 
 bt_status bti_optimizer_check(const bt_optimizer *optimizer, bt_shared *const *parameters, int count,
-                                  const char *call) {
+                              const char *call) {
     BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, call));
     BTI_TRY(bti_check_list(parameters, count, "parameters"));
     for (int i = 0; i < count; i++) BTI_TRY(bti_handle_check(BTI_OWNED_SHARED, parameters[i], call));
@@ -238,16 +239,17 @@ bt_status bt_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parame
 /* --- groups ----------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_optimizer_group_options, name)
-static const bti_member group_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(decay), MEMBER(rate)};
+static const bti_member group_members[] = {MEMBER(size),    MEMBER(parameters), MEMBER(count),
+                                           MEMBER(by_name), MEMBER(decay),      MEMBER(rate)};
 #undef MEMBER
 static const bt_optimizer_group_options group_unsaid = {.decay = BTI_UNSET_REAL, .rate = BTI_UNSET_REAL};
-static const bti_sized_type group_layout = BTI_SIZED_TYPE(
-    bt_optimizer_group_options, "options", "BT_OPTIMIZER_GROUP(.decay = 0)", group_members, &group_unsaid);
+static const bti_sized_type group_layout =
+    BTI_SIZED_TYPE(bt_optimizer_group_options, "options", "BT_OPTIMIZER_GROUP(.parameters = ..., .count = 2)",
+                   group_members, &group_unsaid);
 
 static bt_status take_group(const bt_optimizer *optimizer, const bt_optimizer_group_options *given,
                             bt_optimizer_group_options *group) {
-    *group = group_unsaid;
-    if (given) BTI_TRY(bti_options_take(&group_layout, "bt_optimizer_group", given, group));
+    BTI_TRY(bti_options_take(&group_layout, "bt_optimizer_group", given, group));
     if (group->decay == BTI_UNSET_REAL) group->decay = optimizer->numbers.decay;
     if (group->rate == BTI_UNSET_REAL) group->rate = 1;
     if (!(isfinite(group->decay) && group->decay >= 0))
@@ -258,7 +260,7 @@ static bt_status take_group(const bt_optimizer *optimizer, const bt_optimizer_gr
 }
 
 /* Frozen parameters too: they may be thawed later. */
-static bt_status find_or_add(bt_optimizer *o, bt_shared *parameter, bti_entry **entry) {
+static bt_status need_entry(bt_optimizer *o, bt_shared *parameter, bti_optimizer_entry **entry) {
     *entry = bti_entry_find(o, parameter, NULL);
     if (!*entry) {
         BTI_TRY(add_entry(o, parameter));
@@ -267,16 +269,16 @@ static bt_status find_or_add(bt_optimizer *o, bt_shared *parameter, bti_entry **
     return complete_entry(o, *entry);
 }
 
-bt_status bt_optimizer_group(bt_optimizer *optimizer, bt_shared *const *parameters, int count,
-                             const bt_optimizer_group_options *options) {
+bt_status bt_optimizer_group(bt_optimizer *optimizer, const bt_optimizer_group_options *options) {
     BTI_CALL("bt_optimizer_group");
-    BTI_TRY(bti_optimizer_check(optimizer, parameters, count, "bt_optimizer_group"));
+    BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_group"));
     bt_optimizer_group_options group;
     BTI_TRY(take_group(optimizer, options, &group));
-    bti_entry *e;
-    for (int i = 0; i < count; i++) BTI_TRY(find_or_add(optimizer, parameters[i], &e)); /* all or none */
-    for (int i = 0; i < count; i++) {
-        BTI_TRY(find_or_add(optimizer, parameters[i], &e));
+    BTI_TRY(bti_optimizer_check(optimizer, group.parameters, group.count, "bt_optimizer_group"));
+    bti_optimizer_entry *e;
+    for (int i = 0; i < group.count; i++) BTI_TRY(need_entry(optimizer, group.parameters[i], &e)); /* all or none */
+    for (int i = 0; i < group.count; i++) {
+        BTI_TRY(need_entry(optimizer, group.parameters[i], &e));
         atomic_store(&e->decay, group.decay);
         atomic_store(&e->rate, group.rate);
     }

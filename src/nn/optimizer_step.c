@@ -7,7 +7,7 @@
 
 /* One parameter of the step. */
 typedef struct live {
-    bti_entry *entry;
+    bti_optimizer_entry *entry;
     int common; /* index into step.commons */
     bt_array *grad;
 } live;
@@ -189,7 +189,7 @@ static bt_array *rate_of(step *s, const live *l) {
 
 static bt_status update_parameter(step *s, const live *l) {
     const bt_optimizer *o = s->optimizer;
-    bti_entry *e = l->entry;
+    bti_optimizer_entry *e = l->entry;
     bt_array *go = s->commons.items[l->common].go, *before = bt_value(e->parameter), *old[BTI_RULE_STATES];
     bt_dtype dtype = bt_dtype_of(before);
     bool narrow = dtype != e->dtype;
@@ -215,10 +215,10 @@ static bt_status update_parameter(step *s, const live *l) {
 /* --- the step --------------------------------------------------------------------------------------------------------- */
 
 static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array *const *grads, int count) {
-    bti_entry *e = NULL;
+    bti_optimizer_entry *e = NULL;
     for (int i = 0; i < count; i++) {
         if (bt_shared_is_frozen(parameters[i])) continue;
-        bti_entry *found = bti_entry_find(s->optimizer, parameters[i], e);
+        bti_optimizer_entry *found = bti_entry_find(s->optimizer, parameters[i], e);
         bti_common *common = found ? atomic_load(&found->common) : NULL;
         if (!common) continue; /* it was thawed after the step was prepared */
         live *l = &s->live[s->count++];
@@ -233,8 +233,14 @@ static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array
     return BT_OK;
 }
 
-static bt_status begin_step(step *s, bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
-    BTI_TRY(bti_optimizer_prepare(optimizer, parameters, count));
+static bt_status prepare_states(bt_optimizer *optimizer, bt_shared *const *parameters, int count, const char *call) {
+    BTI_CALL(call);
+    return bti_optimizer_prepare(optimizer, parameters, count);
+}
+
+static bt_status begin_step(step *s, bt_optimizer *optimizer, bt_shared *const *parameters, int count,
+                            const char *call) {
+    BTI_TRY(prepare_states(optimizer, parameters, count, call));
     size_t room = (size_t)count * (UPDATES_OF_PARAMETER + UPDATES_OF_COMMON);
     *s = (step){.optimizer = optimizer, .schedule = atomic_load(&optimizer->schedule)};
     s->live = bti_alloc((size_t)count * sizeof *s->live);
@@ -269,7 +275,7 @@ static bt_status check_step(const bt_optimizer *optimizer, bt_shared *const *par
 bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads, int count) {
     BTI_TRY(check_step(optimizer, parameters, grads, count, "bt_optimizer_step"));
     step s = {0};
-    bt_status status = begin_step(&s, optimizer, parameters, count);
+    bt_status status = begin_step(&s, optimizer, parameters, count, "bt_optimizer_step");
     BT_SCOPE {
         if (status == BT_OK) status = collect_updates(&s, parameters, grads, count);
         if (status == BT_OK) status = bt_set_all(s.shared, s.values, s.updates);
@@ -283,21 +289,21 @@ bt_status bt_optimizer_step(bt_optimizer *optimizer, bt_shared *const *parameter
 /* How many updates a step of these parameters has. They are prepared. */
 static int count_updates(const bt_optimizer *o, bt_shared *const *parameters, int count) {
     int updates = 0;
-    bti_entry *e = NULL;
+    bti_optimizer_entry *e = NULL;
     for (int i = 0; i < count; i++) {
         if (bt_shared_is_frozen(parameters[i]) || !(e = bti_entry_find(o, parameters[i], e))) continue;
         for (int k = 0; k < BTI_RULE_STATES; k++) updates += e->states[k] != NULL;
         updates += 1 + (e->accumulated != NULL) + (e->average != NULL);
         bool repeated = false;
-        bti_entry *earlier = NULL;
+        bti_optimizer_entry *earlier = NULL;
         for (int j = 0; j < i && !repeated; j++) {
             if (bt_shared_is_frozen(parameters[j])) continue;
             earlier = bti_entry_find(o, parameters[j], earlier);
             repeated = earlier && atomic_load(&earlier->common) == atomic_load(&e->common);
         }
         if (!repeated)
-            updates += (atomic_load(&o->schedule) != NULL) + (o->numbers.accumulate > 1) +
-                       (o->numbers.clip_norm > 0) + 2 * (o->numbers.loss_scale > 0);
+            updates += (atomic_load(&o->schedule) != NULL) + (o->numbers.accumulate > 1) + (o->numbers.clip_norm > 0) +
+                       2 * (o->numbers.loss_scale > 0);
     }
     return updates;
 }
@@ -311,7 +317,7 @@ static bt_status write_updates(step *s, bt_update *updates) {
 static bt_status record_updates(bt_optimizer *optimizer, bt_shared *const *parameters, bt_array *const *grads,
                                 int count, bt_update *updates, int capacity, int *written) {
     step s = {0};
-    bt_status status = begin_step(&s, optimizer, parameters, count);
+    bt_status status = begin_step(&s, optimizer, parameters, count, "bt_optimizer_updates");
     BT_SCOPE {
         if (status == BT_OK) status = collect_updates(&s, parameters, grads, count);
         *written = s.updates;
@@ -334,7 +340,6 @@ int bt_optimizer_updates(bt_optimizer *optimizer, bt_shared *const *parameters, 
     int written = 0;
     bt_status status = bti_check_list(updates, capacity, "updates");
     if (status == BT_OK) status = check_step(optimizer, parameters, grads, count, "bt_optimizer_updates");
-    if (status == BT_OK)
-        status = record_updates(optimizer, parameters, grads, count, updates, capacity, &written);
+    if (status == BT_OK) status = record_updates(optimizer, parameters, grads, count, updates, capacity, &written);
     return status == BT_OK ? written : -1;
 }

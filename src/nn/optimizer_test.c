@@ -75,16 +75,37 @@ typedef struct trajectory {
     int bad[3]; /* steps, from 1, with a gradient that is not finite */
 } trajectory;
 
-#define CASE(name, ...) \
-    { #name, name, {__VA_ARGS__} }
-static const trajectory trajectories[] = {
-    CASE(sgd, 0),        CASE(sgd_decay, 0),        CASE(momentum, 0),         CASE(momentum_decay, 0),
-    CASE(nesterov, 0),   CASE(nesterov_decay, 0),   CASE(adam, 0),             CASE(adam_options, 0),
-    CASE(adamw, 0),      CASE(adamw_options, 0),    CASE(rmsprop, 0),          CASE(rmsprop_momentum, 0),
-    CASE(rmsprop_centered, 0), CASE(rmsprop_all, 0), CASE(adagrad, 0),         CASE(adagrad_decay, 0),
-    CASE(lion, 0),       CASE(lion_options, 0),     CASE(group, 0),            CASE(clip_value, 0),
-    CASE(clip_norm, 0),  CASE(accumulate, 0),       CASE(average, 0),          CASE(cosine, 0),
-    CASE(accumulate_exponential, 0), CASE(scaled, 3, 9, 10), CASE(scaled_accumulated, 5, 12)};
+#define CASE(name, ...)              \
+    {                                \
+#name, name, { __VA_ARGS__ } \
+    }
+static const trajectory trajectories[] = {CASE(sgd, 0),
+                                          CASE(sgd_decay, 0),
+                                          CASE(momentum, 0),
+                                          CASE(momentum_decay, 0),
+                                          CASE(nesterov, 0),
+                                          CASE(nesterov_decay, 0),
+                                          CASE(adam, 0),
+                                          CASE(adam_options, 0),
+                                          CASE(adamw, 0),
+                                          CASE(adamw_options, 0),
+                                          CASE(rmsprop, 0),
+                                          CASE(rmsprop_momentum, 0),
+                                          CASE(rmsprop_centered, 0),
+                                          CASE(rmsprop_all, 0),
+                                          CASE(adagrad, 0),
+                                          CASE(adagrad_decay, 0),
+                                          CASE(lion, 0),
+                                          CASE(lion_options, 0),
+                                          CASE(group, 0),
+                                          CASE(clip_value, 0),
+                                          CASE(clip_norm, 0),
+                                          CASE(accumulate, 0),
+                                          CASE(average, 0),
+                                          CASE(cosine, 0),
+                                          CASE(accumulate_exponential, 0),
+                                          CASE(scaled, 3, 9, 10),
+                                          CASE(scaled_accumulated, 5, 12)};
 
 /* --- trajectories ----------------------------------------------------------------------------------------------------- */
 
@@ -140,7 +161,8 @@ static void record_function(run *r) {
     gradients(r, noise, grads);
     int needed = bt_optimizer_updates(r->o, r->p, NULL, 2, NULL, 0);
     int count = bt_optimizer_updates(r->o, r->p, grads, 2, updates, MOST_UPDATES);
-    if (count != needed || count < 2) fail_msg("%s: %d updates, not %d: %s", r->t->name, count, needed, bt_error_text());
+    if (count != needed || count < 2)
+        fail_msg("%s: %d updates, not %d: %s", r->t->name, count, needed, bt_error_text());
     r->function = bt_function_new(noise, 2, NULL, 0, updates, count);
     OK(bt_function_status(r->function));
 }
@@ -196,7 +218,8 @@ static void follow_all(bt_dtype dtype, bool in_function, double tolerance) {
     BT_SCOPE {
         OK(bt_tensors_open(BERTH_SOURCE_DIR "/tests/optimizers/trajectories.npz", &reference));
         for (int i = 0; i < COUNT(trajectories); i++)
-            BT_SCOPE follow(&trajectories[i], dtype, in_function, tolerance);
+            BT_SCOPE
+                follow(&trajectories[i], dtype, in_function, tolerance);
         bt_tensors_close(reference);
     }
 }
@@ -220,7 +243,9 @@ static void set_schedule(bt_optimizer *o, int number) {
     case 5: OK(bt_optimizer_schedule(o, BT_SCHEDULE_STEP, .every = 5, .gamma = 0.7, .warmup = 4, .first = 0.5)); break;
     case 6: OK(bt_optimizer_schedule(o, BT_SCHEDULE_EXPONENTIAL, .gamma = 0.93)); break;
     case 7: OK(bt_optimizer_schedule(o, BT_SCHEDULE_ONE_CYCLE, .steps = 30)); break;
-    case 8: OK(bt_optimizer_schedule(o, BT_SCHEDULE_ONE_CYCLE, .steps = 30, .rise = 0.45, .first = 0.1, .last = 1e-3)); break;
+    case 8:
+        OK(bt_optimizer_schedule(o, BT_SCHEDULE_ONE_CYCLE, .steps = 30, .rise = 0.45, .first = 0.1, .last = 1e-3));
+        break;
     default: OK(bt_optimizer_schedule(o, BT_SCHEDULE_OWN, .own = harmonic, .data = &one)); break;
     }
 }
@@ -307,7 +332,8 @@ static void decisions_make_no_plans(void **state) {
     BT_SCOPE {
         bt_shared *p = bt_shared_new(bt_zeros(BT_F32, 5), NULL);
         bt_array *grad = bt_ones(BT_F32, 5), *bad = bt_full(INFINITY, BT_F32, 5);
-        bt_optimizer *o = bt_adamw(0.1, .accumulate = 3, .loss_scale = 8, .scale_interval = 2, .clip_norm = 1, .average = 0.5);
+        bt_optimizer *o =
+            bt_adamw(0.1, .accumulate = 3, .loss_scale = 8, .scale_interval = 2, .clip_norm = 1, .average = 0.5);
         OK(bt_optimizer_schedule(o, BT_SCHEDULE_COSINE, .steps = 10, .warmup = 2));
         OK(bt_block(grad));
         OK(bt_block(bad));

@@ -1,6 +1,9 @@
-/* What an optimiser tells: its states, norms, scales and averages. */
+/* What an optimiser tells and is told: its states, norms, scales, averages and rate. */
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
+#include "function/shared.h"
 #include "nn/layer.h"
 #include "nn/optimizer.h"
 
@@ -15,10 +18,10 @@ typedef struct listing {
 static void list_state(listing *l, bt_shared *state) {
     if (!state) return;
     l->place--;
-    if (l->place < l->capacity) l->states[l->place] = state;
+    if (l->place >= 0 && l->place < l->capacity) l->states[l->place] = state;
 }
 
-static void list_entry(listing *l, const bti_entry *e) {
+static void list_entry(listing *l, const bti_optimizer_entry *e) {
     list_state(l, e->average);
     list_state(l, e->accumulated);
     for (int k = BTI_RULE_STATES - 1; k >= 0; k--) list_state(l, e->states[k]);
@@ -31,17 +34,16 @@ static void list_common(listing *l, const bti_common *c) {
 int bt_optimizer_states(const bt_optimizer *optimizer, bt_shared **states, int capacity) {
     BTI_CALL("bt_optimizer_states");
     if (bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_states") != BT_OK) return 0;
-    if (!states && capacity > 0)
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "the list for %d states is NULL", capacity);
+    if (!states && capacity > 0) (void)!bti_fail(BT_INVALID_ARGUMENT, "the list for %d states is NULL", capacity);
     const bti_common *commons = atomic_load(&optimizer->commons);
-    const bti_entry *entries = atomic_load(&optimizer->entries);
+    const bti_optimizer_entry *entries = atomic_load(&optimizer->entries);
     listing counted = {0};
     for (const bti_common *c = commons; c; c = c->next) list_common(&counted, c);
-    for (const bti_entry *e = entries; e; e = e->next) list_entry(&counted, e);
+    for (const bti_optimizer_entry *e = entries; e; e = e->next) list_entry(&counted, e);
     int count = -counted.place;
     listing l = {states, states ? capacity : 0, count};
     for (const bti_common *c = commons; c; c = c->next) list_common(&l, c);
-    for (const bti_entry *e = entries; e; e = e->next) list_entry(&l, e);
+    for (const bti_optimizer_entry *e = entries; e; e = e->next) list_entry(&l, e);
     return count;
 }
 
@@ -100,17 +102,17 @@ bt_array *bt_optimizer_average(const bt_optimizer *optimizer, bt_shared *paramet
     if (!error) error = bti_handle_error(BTI_OWNED_SHARED, parameter, "bt_optimizer_average");
     if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
     if (optimizer->numbers.average == 0) BTI_RETURN(bti_poisonf(BT_FAILED_PRECONDITION, "%s", without_average));
-    const bti_entry *e = bti_entry_find(optimizer, parameter, NULL);
+    const bti_optimizer_entry *e = bti_entry_find(optimizer, parameter, NULL);
     if (e) BTI_RETURN(bt_value(e->average));
     const char *name = bt_shared_name(parameter);
-    BTI_RETURN(bti_poisonf(BT_FAILED_PRECONDITION,
-                           "variable %s%shas no states yet: bt_optimizer_prepare makes them", name, *name ? " " : ""));
+    BTI_RETURN(bti_poisonf(BT_FAILED_PRECONDITION, "variable %s%shas no states yet: bt_optimizer_prepare makes them",
+                           name, *name ? " " : ""));
 }
 
 /* `value` is that of a parameter, whose variable is the one that reads the same node. */
 static bt_array *average_of_value(bt_array *value, void *data) {
     bti_node *node = bti_node_of(value);
-    for (const bti_entry *e = data; e; e = e->next)
+    for (const bti_optimizer_entry *e = data; e; e = e->next)
         if (bti_node_of(bt_value(e->parameter)) == node) return bt_cast(bt_value(e->average), bt_dtype_of(value));
     return value;
 }
@@ -122,4 +124,53 @@ bt_layer *bt_optimizer_averaged(const bt_optimizer *optimizer, const bt_layer *m
         status = bti_fail(BT_FAILED_PRECONDITION, "%s", without_average);
     if (status != BT_OK) return bti_layer_own(NULL);
     return bt_fmap(average_of_value, (void *)atomic_load(&optimizer->entries), model);
+}
+
+/* --- the rate --------------------------------------------------------------------------------------------------------- */
+
+double bt_optimizer_rate(const bt_optimizer *optimizer) {
+    if (bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_rate") != BT_OK) return NAN;
+    return atomic_load(&optimizer->rate);
+}
+
+static bt_status set_rates(const bt_optimizer *optimizer, double rate) {
+    for (bti_common *c = atomic_load(&optimizer->commons); c; c = c->next)
+        for (int k = BTI_RATE_F32; k <= BTI_RATE_F64; k++) {
+            bt_shared *variable = atomic_load(&c->values[k]);
+            if (variable) BTI_TRY(bti_rate_set(variable, rate));
+        }
+    return BT_OK;
+}
+
+/* All variables, or none. */
+bt_status bti_optimizer_restore(bt_optimizer *optimizer, bt_shared *const *states, bt_array *const *values, int count,
+                                double rate) {
+    double before = atomic_exchange(&optimizer->rate, rate);
+    bti_sets_begin();
+    bt_status status = bt_set_all(states, values, count);
+    if (status == BT_OK) status = set_rates(optimizer, rate);
+    bt_status committed = bti_sets_end(status == BT_OK);
+    if (status == BT_OK) status = committed;
+    if (status != BT_OK) atomic_store(&optimizer->rate, before);
+    return status;
+}
+
+bt_status bt_optimizer_set_rate(bt_optimizer *optimizer, double rate) {
+    BTI_CALL("bt_optimizer_set_rate");
+    BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_set_rate"));
+    BTI_TRY(bti_rate_check(rate));
+    return bti_optimizer_restore(optimizer, NULL, NULL, 0, rate);
+}
+
+bt_array *bt_optimizer_next_rate(const bt_optimizer *optimizer) {
+    BTI_PUBLIC("bt_optimizer_next_rate");
+    bti_error *error = bti_handle_error(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_next_rate");
+    if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
+    const bti_schedule_made *schedule = atomic_load(&optimizer->schedule);
+    bti_common *common = bti_common_first(optimizer);
+    bt_shared *counter = common ? atomic_load(&common->values[BTI_COUNT]) : NULL;
+    bt_array *count = counter ? bt_value(counter) : bt_zeros(BT_F64);
+    if (bti_array_error(count)) BTI_RETURN(count);
+    bt_array *rate = bti_rate_array(atomic_load(&optimizer->rate), BT_F64, bt_device_of(count));
+    BTI_RETURN(schedule ? bt_mul(rate, bti_schedule_factor(schedule, count)) : rate);
 }

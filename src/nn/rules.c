@@ -71,8 +71,7 @@ static bt_array *update_rmsprop(const bt_optimizer_options *numbers, bti_rule_st
     }
     s->states[0] = square;
     bt_array *direction = bt_div(grad, bt_add(bt_sqrt(root), bt_num(numbers->epsilon)));
-    if (s->states[2])
-        direction = s->states[2] = bt_add(scale_array(s->states[2], numbers->momentum), direction);
+    if (s->states[2]) direction = s->states[2] = bt_add(scale_array(s->states[2], numbers->momentum), direction);
     return moved(s, direction);
 }
 

@@ -1,12 +1,39 @@
-/* Schedules: the factor of the rate as an expression of the count of updates. */
+/* The rate: its variables, and schedules, the factor as an expression of the count of updates. */
 #include <math.h>
 
 #include <berth/custom.h>
 
+#include "array/place.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/sized.h"
 #include "nn/optimizer.h"
+
+/* --- variables -------------------------------------------------------------------------------------------------- */
+
+bt_status bti_rate_check(double rate) {
+    return isfinite(rate) ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "the rate is %g; it must be a finite number", rate);
+}
+
+bt_array *bti_rate_array(double rate, bt_dtype dtype, bt_device *device) {
+    bt_array *made = NULL;
+    float narrow = (float)rate;
+    const void *elements = dtype == BT_F64 ? (const void *)&rate : &narrow;
+    BT_ON(bt_device_long_name(device)) made = bt_from(elements, dtype, (bt_shape){.rank = 0});
+    return made;
+}
+
+bt_status bti_rate_set(bt_shared *variable, double rate) {
+    bt_status status = BT_OK;
+    int replica = bti_in_replica() ? bti_replica() : -1;
+    (void)bti_set_replica(-1); /* of all replicas */
+    BT_SCOPE {
+        bt_array *now = bt_value(variable);
+        status = bt_set(variable, bti_rate_array(rate, bt_dtype_of(now), bt_device_of(now)));
+    }
+    (void)bti_set_replica(replica);
+    return status;
+}
 
 /* --- factors ---------------------------------------------------------------------------------------------------------- */
 
@@ -88,11 +115,11 @@ static bt_status make_own(bti_schedule_made *s) {
     *own = (own_schedule){s->numbers.own, s->numbers.data};
     BT_SCOPE
         s->own = bt_custom_retain(bt_custom_new(&(bt_custom_options){.size = sizeof(bt_custom_options),
-                                                                    .name = "schedule",
-                                                                    .run = run_own,
-                                                                    .shape = scalar_shape,
-                                                                    .data = own,
-                                                                    .release = bti_free}));
+                                                                     .name = "schedule",
+                                                                     .run = run_own,
+                                                                     .shape = scalar_shape,
+                                                                     .data = own,
+                                                                     .release = bti_free}));
     return bt_custom_status(s->own);
 }
 
@@ -145,7 +172,8 @@ static const char *why_not(bt_schedule kind, const bt_schedule_options *o) {
     return NULL;
 }
 
-static bt_status take_options(bt_schedule kind, const bt_schedule_options *given, bt_schedule_options *numbers) {
+static bt_status take_schedule_options(bt_schedule kind, const bt_schedule_options *given,
+                                       bt_schedule_options *numbers) {
     *numbers = unsaid;
     if ((unsigned)kind > BT_SCHEDULE_OWN)
         return bti_fail(BT_INVALID_ARGUMENT, "%d is no schedule (bt_schedule)", (int)kind);
@@ -176,7 +204,7 @@ bt_status bt_optimizer_schedule(bt_optimizer *optimizer, bt_schedule kind, const
     BTI_CALL("bt_optimizer_schedule");
     BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_schedule"));
     bt_schedule_options numbers;
-    BTI_TRY(take_options(kind, options, &numbers));
+    BTI_TRY(take_schedule_options(kind, options, &numbers));
     bti_schedule_made *made = bti_calloc(1, sizeof *made);
     if (!made) return bti_no_memory();
     made->kind = kind;
@@ -187,6 +215,7 @@ bt_status bt_optimizer_schedule(bt_optimizer *optimizer, bt_schedule kind, const
         return status;
     }
     made->previous = atomic_load(&optimizer->schedule);
-    while (!atomic_compare_exchange_weak(&optimizer->schedule, &made->previous, made)) {}
+    while (!atomic_compare_exchange_weak(&optimizer->schedule, &made->previous, made)) {
+    }
     return BT_OK;
 }

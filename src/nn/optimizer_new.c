@@ -1,13 +1,10 @@
-/* Optimisers: made, checked, released; their rates. */
+/* Optimisers: made, checked, released. */
 #include "nn/optimizer.h"
 
 #include <math.h>
 
-#include "array/place.h"
-#include "base/alloc.h"
 #include "base/error.h"
 #include "base/sized.h"
-#include "function/shared.h"
 
 static void clear_optimizer(void *object) {
     bt_optimizer *optimizer = object;
@@ -32,10 +29,11 @@ bt_status bt_optimizer_status(const bt_optimizer *optimizer) {
 /* --- options ---------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_optimizer_options, name)
-static const bti_member option_members[] = {
-    MEMBER(size),      MEMBER(beta1),      MEMBER(beta2),      MEMBER(epsilon),      MEMBER(by_name),       MEMBER(alpha),
-    MEMBER(momentum),  MEMBER(centered),   MEMBER(decay),      MEMBER(clip_value),   MEMBER(clip_norm),     MEMBER(accumulate),
-    MEMBER(average),   MEMBER(loss_scale), MEMBER(scale_growth), MEMBER(scale_backoff), MEMBER(scale_interval)};
+static const bti_member rule_option_members[] = {
+    MEMBER(size),          MEMBER(beta1),         MEMBER(beta2),    MEMBER(epsilon),    MEMBER(by_name),
+    MEMBER(alpha),         MEMBER(momentum),      MEMBER(centered), MEMBER(decay),      MEMBER(clip_value),
+    MEMBER(clip_norm),     MEMBER(accumulate),    MEMBER(average),  MEMBER(loss_scale), MEMBER(scale_growth),
+    MEMBER(scale_backoff), MEMBER(scale_interval)};
 #undef MEMBER
 static const bt_optimizer_options unsaid = {.beta1 = BTI_UNSET_REAL,
                                             .beta2 = BTI_UNSET_REAL,
@@ -43,8 +41,8 @@ static const bt_optimizer_options unsaid = {.beta1 = BTI_UNSET_REAL,
                                             .alpha = BTI_UNSET_REAL,
                                             .momentum = BTI_UNSET_REAL,
                                             .decay = BTI_UNSET_REAL};
-static const bti_sized_type options_layout =
-    BTI_SIZED_TYPE(bt_optimizer_options, "options", "BT_OPTIMIZER(.decay = 0.01)", option_members, &unsaid);
+static const bti_sized_type rule_options_layout =
+    BTI_SIZED_TYPE(bt_optimizer_options, "options", "BT_OPTIMIZER(.decay = 0.01)", rule_option_members, &unsaid);
 
 /* The option that a rule is given and does not have, or NULL. */
 static const char *unknown_option(unsigned known, const bt_optimizer_options *o) {
@@ -94,13 +92,13 @@ static const char *why_not(const bt_optimizer_options *o) {
     if (!(isfinite(o->scale_growth) && o->scale_growth > 1)) return "scale_growth must be a finite number above 1";
     if (!(o->scale_backoff > 0 && o->scale_backoff < 1)) return "scale_backoff must be above 0 and below 1";
     return o->scale_interval < 1 || o->scale_interval > INT32_MAX ? "scale_interval must be 1 or more, below 2**31"
-                                                                   : NULL;
+                                                                  : NULL;
 }
 
-static bt_status take_options(const bti_optimizer_rule *rule, const bt_optimizer_options *given, double momentum,
-                              bt_optimizer_options *numbers) {
+static bt_status take_rule_options(const bti_optimizer_rule *rule, const bt_optimizer_options *given, double momentum,
+                                   bt_optimizer_options *numbers) {
     *numbers = unsaid;
-    if (given) BTI_TRY(bti_options_take(&options_layout, rule->call, given, numbers));
+    if (given) BTI_TRY(bti_options_take(&rule_options_layout, rule->call, given, numbers));
     bool by_position = momentum != BTI_UNSET_REAL;
     const char *unknown = unknown_option(by_position ? rule->options & ~BTI_KNOWS_MOMENTUM : rule->options, numbers);
     if (unknown) return bti_fail(BT_INVALID_ARGUMENT, "%s has no option %s", rule->call, unknown);
@@ -112,17 +110,13 @@ static bt_status take_options(const bti_optimizer_rule *rule, const bt_optimizer
 
 /* --- making ----------------------------------------------------------------------------------------------------------- */
 
-static bt_status check_rate(double rate) {
-    return isfinite(rate) ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "the rate is %g; it must be a finite number", rate);
-}
-
 static bt_optimizer *make_optimizer(bti_rule_kind kind, double rate, double momentum,
                                     const bt_optimizer_options *options) {
     const bti_optimizer_rule *rule = &bti_optimizer_rules[kind];
     BTI_CALL(rule->call);
     bt_optimizer_options numbers;
     bt_optimizer *o = NULL;
-    if (check_rate(rate) == BT_OK && take_options(rule, options, momentum, &numbers) == BT_OK) {
+    if (bti_rate_check(rate) == BT_OK && take_rule_options(rule, options, momentum, &numbers) == BT_OK) {
         o = bti_owned_new(BTI_OWNED_OPTIMIZER, sizeof *o);
         if (!o) (void)!bti_no_memory();
     }
@@ -162,61 +156,4 @@ bt_optimizer *bt_lion(double rate, const bt_optimizer_options *options) {
 const char *bt_optimizer_name(const bt_optimizer *optimizer) {
     bool usable = bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_name") == BT_OK;
     return usable ? optimizer->rule->name : NULL;
-}
-
-/* --- the rate --------------------------------------------------------------------------------------------------------- */
-
-double bt_optimizer_rate(const bt_optimizer *optimizer) {
-    if (bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_rate") != BT_OK) return NAN;
-    return atomic_load(&optimizer->rate);
-}
-
-/* Elements, not a constant: a constant is a part of the plan. */
-static bt_array *rate_array(double rate, bt_dtype dtype, bt_device *device) {
-    bt_array *made = NULL;
-    float narrow = (float)rate;
-    const void *elements = dtype == BT_F64 ? (const void *)&rate : &narrow;
-    BT_ON(bt_device_long_name(device)) made = bt_from(elements, dtype, (bt_shape){.rank = 0});
-    return made;
-}
-
-bt_status bti_rate_set(bt_shared *variable, double rate) {
-    bt_status status = BT_OK;
-    int replica = bti_in_replica() ? bti_replica() : -1;
-    (void)bti_set_replica(-1); /* of all replicas */
-    BT_SCOPE {
-        bt_array *now = bt_value(variable);
-        status = bt_set(variable, rate_array(rate, bt_dtype_of(now), bt_device_of(now)));
-    }
-    (void)bti_set_replica(replica);
-    return status;
-}
-
-bt_status bt_optimizer_set_rate(bt_optimizer *optimizer, double rate) {
-    BTI_CALL("bt_optimizer_set_rate");
-    BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_set_rate"));
-    BTI_TRY(check_rate(rate));
-    double before = atomic_exchange(&optimizer->rate, rate);
-    for (bti_common *c = atomic_load(&optimizer->commons); c; c = c->next)
-        for (int k = BTI_RATE_F32; k <= BTI_RATE_F64; k++) {
-            bt_shared *variable = atomic_load(&c->values[k]);
-            bt_status status = variable ? bti_rate_set(variable, rate) : BT_OK;
-            if (status == BT_OK) continue;
-            atomic_store(&optimizer->rate, before);
-            return status;
-        }
-    return BT_OK;
-}
-
-bt_array *bt_optimizer_next_rate(const bt_optimizer *optimizer) {
-    BTI_PUBLIC("bt_optimizer_next_rate");
-    bti_error *error = bti_handle_error(BTI_OWNED_OPTIMIZER, optimizer, "bt_optimizer_next_rate");
-    if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
-    const bti_schedule_made *schedule = atomic_load(&optimizer->schedule);
-    bti_common *common = bti_common_first(optimizer);
-    bt_shared *counter = common ? atomic_load(&common->values[BTI_COUNT]) : NULL;
-    bt_array *count = counter ? bt_value(counter) : bt_zeros(BT_F64);
-    if (bti_array_error(count)) BTI_RETURN(count);
-    bt_array *rate = rate_array(atomic_load(&optimizer->rate), BT_F64, bt_device_of(count));
-    BTI_RETURN(schedule ? bt_mul(rate, bti_schedule_factor(schedule, count)) : rate);
 }
