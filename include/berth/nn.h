@@ -101,7 +101,7 @@ BT_API void bti_training_end(bti_training_guard *guard);
 /* `BT_TRAINING(true) { y = bt_apply(model, x); }`: layers work as in training inside (dropout drops, batch norm uses the batch's statistics and updates its own). Of this thread;
  * blocks nest, the innermost decides. bt_train_step and bt_fit are in such a block; everything else is inference. A function (bt_function_new) has the mode
  * in which its body was recorded. */
-#define BT_TRAINING(training) BTI_BLOCK(training, bti_training_begin(training))
+#define BT_TRAINING(on) BTI_BLOCK(training, bti_training_begin(on))
 /* Whether this thread is in training: for layers of the program's own. */
 BT_API bool bt_is_training(void);
 
