@@ -2,9 +2,9 @@
  *
  * Shapes: B examples, C channels or features, T places of a sequence; `...` is any number of axes. Weights are float32 (bt_fmap with bt_cast makes others), on the device of the
  * BT_ON block or the default device, in a BT_STRATEGY block with a replica on each of its devices. A key is used once: bt_split makes several. Layers and keys that
- * do not fit poison the layer (nn.h). Parameters and states have PyTorch's names, and its layouts where nothing else is said; so its files can be loaded.
- * `functional` arguments: activation NULL is none; options are given by name at the end of the call, 0 and NULL mean the default in brackets; of the function itself,
- * `(bt_dense)(...)`, NULL means the defaults.
+ * do not fit poison the layer (nn.h). Parameters and states have PyTorch's names, and its layouts where nothing else is said; so that its files can be loaded.
+ * An activation that is NULL is none. Options are given by name at the end of the call; 0 and NULL mean the default in brackets. Of the function itself, `(bt_dense)(...)`, NULL means
+ * the defaults.
  */
 #ifndef BERTH_LAYERS_H
 #define BERTH_LAYERS_H
@@ -45,9 +45,10 @@ BT_API bt_array *bt_init_truncated_normal(bt_array *key, bt_dtype dtype, bt_shap
 /* Rows, or columns where there are fewer, that are orthogonal and of length 1 (Saxe et al. 2014): [O, ...] counts as a matrix of O rows. Needs linear algebra (linalg.h); float32 and float64. */
 BT_API bt_array *bt_init_orthogonal(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_init_orthogonal(...) BTI_AT(bt_array *, bt_init_orthogonal(__VA_ARGS__))
-/* Zeros; ones. The key may be NULL. */
+/* Zeros. The key may be NULL. */
 BT_API bt_array *bt_init_zeros(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_init_zeros(...) BTI_AT(bt_array *, bt_init_zeros(__VA_ARGS__))
+/* Ones. Otherwise as bt_init_zeros. */
 BT_API bt_array *bt_init_ones(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_init_ones(...) BTI_AT(bt_array *, bt_init_ones(__VA_ARGS__))
 
