@@ -153,7 +153,10 @@ static void in_functions(void **state) {
     BT_SCOPE {
         bt_layer *model = bt_chain(bt_batch_norm_layer(3), bt_dropout_layer(0.5, bt_key(1)));
         bt_array *x = bt_input(BT_F32, -1, 3), *y = NULL;
-        BT_TRAINING(true) POISONED(bt_apply(model, x), BT_FAILED_PRECONDITION, "BT_STATE_UPDATES");
+        BT_TRAINING(true) {
+            POISONED(bt_apply(model, x), BT_FAILED_PRECONDITION, "BT_STATE_UPDATES");
+            POISONED(bt_apply(bt_layer_child(model, 1), x), BT_FAILED_PRECONDITION, "BT_STATE_UPDATES");
+        }
         bt_update list[8];
         bt_state_updates updates = {list, 8, 0};
         BT_TRAINING(true) BT_STATE_UPDATES(&updates) y = bt_apply(model, x);
