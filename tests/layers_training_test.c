@@ -4,11 +4,18 @@
 
 #include "support/support.h"
 
-enum { ROWS = 24, IN = 6, STEPS = 3, MOST = 16, VALUES = 512 };
+enum { ROWS = 24, IN = 6, STEPS = 3, MOST = 32, VALUES = 1024 };
+
+static bool in_block;
 
 static bt_array *squared(bt_layer *model, bt_array *x, bt_array *y, void *unused) {
+    bt_array *made = NULL;
     (void)unused;
-    return bt_mse(bt_apply(model, x), y);
+    if (in_block) {
+        BT_CHECKPOINT made = bt_apply(model, x);
+    } else
+        made = bt_apply(model, x);
+    return bt_mse(made, y);
 }
 
 static bt_layer *make_model(void) {
@@ -16,6 +23,17 @@ static bt_layer *make_model(void) {
                     bt_dropout_layer(0.4, bt_key(2)), bt_dense(8, 8, NULL, bt_key(3)),
                     bt_batch_norm_layer(8, .momentum = 0.3), bt_dropout_layer(0.2, bt_key(4)),
                     bt_dense(8, 2, NULL, bt_key(5)));
+}
+
+static bt_array *as_sequence(bt_array *x) { return bt_reshape(x, -1, 3, 2); }
+static bt_array *first_two(bt_array *x) { return bt_slice_axis(bt_flatten(x, 1), 1, 0, 2, 1); }
+
+/* Scans, attention, convolutions and pools behind statistics of the whole batch. */
+static bt_layer *make_deep_model(void) {
+    return bt_chain(bt_batch_norm_layer(IN), bt_lambda("sequence", as_sequence), bt_gru_layer(2, 4, bt_key(1)),
+                    bt_attention_layer(4, 2, bt_key(2), .causal = true), bt_dropout_layer(0.3, bt_key(3)),
+                    bt_conv_layer(3, 8, BT_SHAPE(3), bt_tanh, bt_key(4), .same = true), bt_batch_norm_layer(8),
+                    bt_max_pool_layer(BT_SHAPE(2)), bt_lambda("first", first_two));
 }
 
 /* All that a run leaves: losses, then parameters, then states, as doubles. */
@@ -100,6 +118,19 @@ static void as_on_one_device(void **state) {
     expect_close(&exact, &alone, 2e-4);
     result odd = run(0, false, make_model, 7), odd_more = run(3, false, make_model, 7);
     expect_close(&odd_more, &odd, 2e-4);
+}
+
+static void deep_models(void **state) {
+    (void)state;
+    for (int block = 0; block < 2; block++) {
+        in_block = block;
+        result alone = run(0, false, make_deep_model, ROWS), more = run(4, false, make_deep_model, ROWS);
+        expect_close(&more, &alone, 1e-3);
+        result one = run(1, true, make_deep_model, ROWS), eight = run(8, true, make_deep_model, ROWS);
+        assert_int_equal(one.count, eight.count);
+        assert_memory_equal(one.values, eight.values, (size_t)one.count * sizeof(double));
+    }
+    in_block = false;
 }
 
 /* --- dropout ------------------------------------------------------------------------------------------------------------ */
@@ -379,6 +410,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits_on_any_number_of_devices),
         cmocka_unit_test(as_on_one_device),
+        cmocka_unit_test(deep_models),
         cmocka_unit_test(dropout),
         cmocka_unit_test(in_functions),
         cmocka_unit_test(a_failed_step_changes_no_state),
