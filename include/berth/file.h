@@ -69,8 +69,8 @@ BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *ke
 BT_API bt_array *bt_tensors_get(bt_tensors *tensors, const char *name);
 #define bt_tensors_get(...) BTI_AT(bt_array *, bt_tensors_get(__VA_ARGS__))
 
-/* Saves a model's parameters by their names (safetensors), and loads them from any archive. If that lacks a tensor, has one more, or one of another
- * shape, nothing is loaded and the error lists the differences. */
+/* Saves a model's parameters and states by their names (safetensors), and loads them from any archive. If that lacks a tensor, has one more, or one of another
+ * shape, nothing is loaded and the error lists the differences; a state of integers (a count, a key) may be missing and keeps its value. */
 BT_API BT_MUST_USE bt_status bt_save_model(const char *path, const bt_layer *model);
 #define bt_save_model(...) BTI_AT_MUST(bt_save_model(__VA_ARGS__))
 BT_API BT_MUST_USE bt_status bt_load_model(const char *path, bt_layer *model);
