@@ -81,8 +81,9 @@ static void bad_arrays(void **state) {
         REFUSED(bt_dataset_select(poisoned, NULL, 0), BT_INVALID_ARGUMENT, "the list of arrays is NULL");
         FAILS(bt_loader_status(bt_loader_new(poisoned)), BT_INVALID_ARGUMENT, "the list of arrays is NULL");
         FAILS(bt_loader_status(bt_loader_new(NULL)), BT_INVALID_ARGUMENT, HERE(0), "bt_loader_new");
-        (void)bt_dataset_retain(gone);
+        bt_dataset *instead = bt_dataset_retain(gone);
         FAILS(bt_error_status(), BT_INVALID_ARGUMENT, "bt_dataset_retain");
+        bt_dataset_release(instead);
     }
     OK(bt_shutdown());
 }

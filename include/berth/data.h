@@ -134,8 +134,9 @@ typedef struct bt_loader_options {
     /* A key: epoch e takes the examples in the order of bt_permutation(bt_fold_in(key, e), N) [their own order]. */
     bt_array *shuffle BTI_INITIALLY(NULL);
     bool drop_last BTI_INITIALLY(false); /* leaves out a last batch that is smaller */
-    int workers BTI_INITIALLY(0);        /* threads that make batches ahead, up to 256 [0: the caller of bt_loader_next makes them] */
-    const char *device BTI_INITIALLY(NULL); /* batches are moved there ahead [they stay where they are made] */
+    /* Threads that make batches ahead, up to 256 [one with `device`; else none: bt_loader_next makes them]. */
+    int workers BTI_INITIALLY(0);
+    const char *device BTI_INITIALLY(NULL); /* batches are moved there as they are made [they stay where they are made] */
     uint64_t ahead_bytes BTI_INITIALLY(0);  /* of batches that are made and not handed out; one may be larger [64 MiB] */
 } bt_loader_options;
 #define BT_LOADER(...) BTI_OPTIONS(bt_loader_options, __VA_ARGS__)
@@ -147,8 +148,8 @@ typedef struct bt_loader_options {
  *   - of arrays, without workers or without a key or on a device: bt_slice_axis or bt_take are recorded where the arrays are
  *   - otherwise rows are copied into memory of the host, which is used again (page-locked where `device` has such),
  *     by the workers, or by bt_loader_next if there are none
- * With `device`, the copy of the next batch there is started before bt_loader_next returns the one before it (without workers),
- * or as soon as a worker has made it.
+ * With `device` a worker moves each batch as it has made it, so that the next one moves while the program computes with this one. Arrays that
+ * are there already are not moved, and need no worker.
  *
  * Errors: INVALID_ARGUMENT (options; no examples; drop_last and a batch larger than the data set), the errors of the data set, of the
  * arrays (with workers), of `shuffle` and of `device`; RESOURCE_EXHAUSTED (no thread can be made). Blocks while

@@ -29,6 +29,13 @@ bool bti_batcher_is_on_host(const bt_dataset *dataset) {
     return true;
 }
 
+bool bti_batcher_is_on(const bt_dataset *dataset, const bt_device *device) {
+    const bt_dataset *d = arrays_of(dataset);
+    for (int c = 0; c < d->count; c++)
+        if (!d->arrays || bt_device_of(d->arrays[c]) != device) return false;
+    return true;
+}
+
 bt_status bti_batcher_open(bti_batcher *b, uint64_t keep_bytes) {
     if (b->recorded) return BT_OK;
     return bti_gatherer_open(b->dataset, b->device, keep_bytes > SIZE_MAX ? SIZE_MAX : (size_t)keep_bytes,

@@ -32,6 +32,8 @@ typedef struct bti_batcher {
 bool bti_batcher_can_record(const bt_dataset *dataset);
 /* Whether all columns are arrays in memory of the host. */
 bool bti_batcher_is_on_host(const bt_dataset *dataset);
+/* Whether all columns are arrays on that device. */
+bool bti_batcher_is_on(const bt_dataset *dataset, const bt_device *device);
 /* Prepares what gathers, unless batches are recorded. Computes and waits. */
 bt_status bti_batcher_open(bti_batcher *batcher, uint64_t keep_bytes);
 void bti_batcher_close(bti_batcher *batcher); /* a zero one is fine */

@@ -63,18 +63,39 @@ static inline void copy_row(unsigned char *to, const unsigned char *from, size_t
     }
 }
 
-#define ROWS_AHEAD 4 /* so many rows before it is copied, the beginning of a row is fetched into the cache */
-#define LINE 64
+/* Rows are read in no order that a processor foresees. While one of up to LONG_ROW bytes is copied, line by line, the one some rows further
+ * is fetched into the second cache; longer ones are copied at full speed without. The figures are measured (decision 0065). */
+enum { LINE = 64, LONG_ROW = 16 << 10, BYTES_AHEAD = 12 << 10, LEAST_AHEAD = 4, MOST_AHEAD = 32 };
+
+static inline void copy_row_and_fetch(unsigned char *to, const unsigned char *from, const unsigned char *next,
+                                      size_t bytes) {
+    size_t at = 0;
+    for (; at + LINE <= bytes; at += LINE) {
+        __builtin_prefetch(next + at, 0, 2);
+        memcpy(to + at, from + at, LINE);
+    }
+    if (at < bytes) {
+        __builtin_prefetch(next + at, 0, 2);
+        copy_row(to + at, from + at, bytes - at);
+    }
+}
+
+static int64_t rows_ahead(size_t bytes) {
+    int64_t rows = bytes ? (int64_t)(BYTES_AHEAD / bytes) : MOST_AHEAD;
+    return rows < LEAST_AHEAD ? LEAST_AHEAD : rows > MOST_AHEAD ? MOST_AHEAD : rows;
+}
 
 static void gather_column(const job *j, const unsigned char *base, size_t bytes, unsigned char *to) {
+    int64_t ahead = rows_ahead(bytes);
     for (int64_t i = 0; i < j->count;) {
         int64_t row = row_of(j, i), run = 1;
         while (i + run < j->count && row_of(j, i + run) == row + run) run++; /* neighbours in one copy */
-        if (i + run + ROWS_AHEAD < j->count) {
-            const unsigned char *next = base + (size_t)row_of(j, i + run + ROWS_AHEAD) * bytes;
-            for (size_t line = 0; line < bytes && line < 8 * LINE; line += LINE) __builtin_prefetch(next + line);
-        }
-        copy_row(to + (size_t)i * bytes, base + (size_t)row * bytes, (size_t)run * bytes);
+        const unsigned char *from = base + (size_t)row * bytes;
+        unsigned char *at = to + (size_t)i * bytes;
+        if (run == 1 && bytes <= LONG_ROW && i + ahead < j->count)
+            copy_row_and_fetch(at, from, base + (size_t)row_of(j, i + ahead) * bytes, bytes);
+        else
+            copy_row(at, from, (size_t)run * bytes);
         i += run;
     }
 }

@@ -18,7 +18,6 @@ static void clear_loader(void *object) {
     bt_loader *l = object;
     if (l->process && l->process != getpid()) return; /* a forked child: the workers are not there, and may have held locks */
     bti_made_release(&l->current);
-    bti_made_release(&l->ahead);
     bti_maker_free(&l->maker);
     if (l->workers) {
         bti_workers_end(l->workers);
@@ -95,6 +94,7 @@ static bt_status make_batcher(bt_loader *l, bt_dataset *dataset, const bt_loader
     if (key) memcpy(b->key, key, sizeof b->key);
     if (o->shuffle) BTI_TRY(read_key(o->shuffle, b->key));
     if (o->device) BTI_TRY(bt_device_find(o->device, &b->device));
+    if (b->device && bti_batcher_is_on(dataset, b->device)) b->device = NULL;
     bool in_order = !b->shuffled && dataset->kind == BTI_DATASET_ARRAYS;
     b->recorded = bti_batcher_can_record(dataset) && (!o->workers || in_order || !bti_batcher_is_on_host(dataset));
     b->starts = b->device || !b->recorded;
@@ -111,7 +111,8 @@ static bt_status make_loader(bt_loader *l, bt_dataset *dataset, const bt_loader_
     l->drop_last = o.drop_last;
     l->process = getpid();
     BTI_TRY(make_batcher(l, dataset, &o, key));
-    if (!o.workers || l->batcher->recorded) return BT_OK;
+    if (!o.workers && l->batcher->device) o.workers = 1; /* a copy occupies the thread that starts it */
+    if (!o.workers || !l->batcher->starts) return BT_OK;
     l->workers = bti_workers_new(l->batcher, o.workers, o.ahead_bytes);
     return l->workers ? BT_OK : BT_RESOURCE_EXHAUSTED;
 }
@@ -149,7 +150,6 @@ void bti_loader_leave(bt_loader *l) { atomic_flag_clear(&l->busy); }
 void bti_loader_go(bt_loader *l, int64_t epoch, int64_t next) {
     if (l->workers) bti_workers_stop(l->workers);
     bti_made_release(&l->current);
-    bti_made_release(&l->ahead);
     bti_error_release(atomic_exchange(&l->error, NULL));
     l->epoch = epoch;
     l->next = next;
@@ -178,25 +178,13 @@ static bt_status begin_epoch(bt_loader *l) {
     return BT_OK;
 }
 
-static void make_ahead(bt_loader *l) {
-    if (l->workers || !l->batcher->device || l->next >= l->batcher->batches) return;
-    bti_errors_aside aside = bti_errors_aside_begin(); /* it is reported in its turn */
-    bti_batcher_make(l->batcher, &l->maker, l->next, &l->ahead);
-    bti_errors_aside_end(aside);
-}
-
 static bt_status take_next(bt_loader *l) {
-    if (l->workers) {
+    if (l->workers)
         bti_workers_take(l->workers, &l->current);
-    } else if (l->ahead.arrays || l->ahead.error) {
-        l->current = l->ahead;
-        l->ahead = (bti_made){0};
-    } else {
+    else
         bti_batcher_make(l->batcher, &l->maker, l->next, &l->current);
-    }
     if (l->current.error) return bti_fail_with(l->current.error);
     l->next++;
-    make_ahead(l);
     return BT_OK;
 }
 
@@ -236,7 +224,6 @@ static bool next_batch(bt_loader *l, bt_batch *batch) {
     bti_error *error = bti_error_last();
     if (l->workers) bti_workers_stop(l->workers);
     bti_made_release(&l->current);
-    bti_made_release(&l->ahead);
     bti_error_stick(&l->error, error);
     bti_error_release(error);
     return false;

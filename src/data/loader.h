@@ -19,7 +19,6 @@ struct bt_loader {
     bool over;           /* it has said so: the next epoch begins with the next call */
     bool begun;          /* the order of the epoch is set, and workers make its batches */
     bti_made current;    /* handed out */
-    bti_made ahead;      /* without workers, and with a device */
     _Atomic(bti_error *) error; /* why the epoch ended early, retained */
 };
 

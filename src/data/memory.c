@@ -8,6 +8,8 @@
 #include "base/lock.h"
 
 #define SECONDS_TO_WAIT 10
+#define LARGE ((size_t)1 << 20) /* so many bytes are put into a huge page, of HUGE bytes with what bti_alloc_large asks for */
+#define HUGE ((size_t)4 << 20)
 
 struct bti_batch_memory {
     bti_lock lock;
@@ -76,7 +78,7 @@ static bti_piece *make_piece(bti_batch_memory *store, size_t bytes) {
         bti_errors_aside_end(aside);
         piece->pinned = piece->data != NULL;
     }
-    if (!piece->data) piece->data = bti_alloc_large(piece->bytes);
+    if (!piece->data) piece->data = bti_alloc_large(bytes >= LARGE && bytes < HUGE ? HUGE : piece->bytes);
     if (piece->data) return piece;
     bti_free(piece);
     return NULL;
