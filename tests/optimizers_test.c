@@ -27,7 +27,7 @@ static void mirrored(void **state) {
         BT_REPLICA(three, 2) read_all(model, other);
         expect_near(all, one, 1e-5f, "three devices");
         assert_memory_equal(all, other, sizeof all);
-        OK(bt_optimizer_set_rate(o, 0));
+        BT_REPLICA(three, 2) OK(bt_optimizer_set_rate(o, 0)); /* of all of them */
         train_steps(three, model, o, 2);
         BT_REPLICA(three, 1) read_all(model, other);
         assert_memory_equal(all, other, sizeof all);
