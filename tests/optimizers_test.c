@@ -144,6 +144,29 @@ static void narrow_parameters(void **state) {
     }
 }
 
+/* Parameters without elements, and no parameters at all. */
+static void empty_parameters(void **state) {
+    fresh("");
+    BT_SCOPE {
+        bt_shared *p[2] = {bt_shared_new(bt_zeros(BT_F32, 0, 3), NULL), bt_shared_new(F32((1), 1), NULL)};
+        bt_array *grads[2] = {bt_zeros(BT_F32, 0, 3), F32((1), 2)};
+        bt_optimizer *o = bt_lion(0.5, .clip_norm = 1, .loss_scale = 2, .accumulate = 2, .average = 0.5);
+        for (int step = 0; step < 2; step++) OK(bt_optimizer_step(o, p, grads, 2));
+        READS(bt_optimizer_norm(o), 1);
+        READS(bt_value(p[1]), 0.5);
+        assert_int_equal(bt_count(bt_optimizer_average(o, p[0])), 0);
+        OK(bt_optimizer_step(o, p, grads, 1));
+        OK(bt_optimizer_step(o, p, grads, 0));
+        OK(bt_block(bt_value(p[0])));
+        bt_update none;
+        assert_int_equal(bt_optimizer_updates(o, NULL, NULL, 0, &none, 1), 0);
+        OK(bt_shared_freeze(p[0], true));
+        OK(bt_shared_freeze(p[1], true));
+        OK(bt_optimizer_step(o, p, grads, 2));
+        READS(bt_value(p[1]), 0.5);
+    }
+}
+
 /* --- clipping --------------------------------------------------------------------------------------------------------- */
 
 static void clipping(void **state) {
@@ -389,12 +412,13 @@ static void threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mirrored),      cmocka_unit_test(parts_on_two_devices),
-        cmocka_unit_test(no_transfers),  cmocka_unit_test(frozen_parameters),
-        cmocka_unit_test(groups),        cmocka_unit_test(narrow_parameters),
-        cmocka_unit_test(clipping),      cmocka_unit_test(loss_scaling),
-        cmocka_unit_test(averages),      cmocka_unit_test(functions),
-        cmocka_unit_test(own_schedules), cmocka_unit_test(threads),
+        cmocka_unit_test(mirrored),         cmocka_unit_test(parts_on_two_devices),
+        cmocka_unit_test(no_transfers),     cmocka_unit_test(frozen_parameters),
+        cmocka_unit_test(groups),           cmocka_unit_test(narrow_parameters),
+        cmocka_unit_test(empty_parameters), cmocka_unit_test(clipping),
+        cmocka_unit_test(loss_scaling),     cmocka_unit_test(averages),
+        cmocka_unit_test(functions),        cmocka_unit_test(own_schedules),
+        cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }
