@@ -90,8 +90,8 @@ static void metrics_by_hand(void **state) {
     fresh("");
     BT_SCOPE {
         bt_layer *identity = bt_layer_new("Same", same);
-        bt_array *x = BT_ARRAY((float[]){3, 1, 0, 0, 2, 1, 0, 1, 5, 4, 1, 0, 1, 2, 0}, 5, 3);
-        bt_array *y = BT_ARRAY((int32_t[]){0, 2, 2, 1, 1}, 5);
+        bt_array *x = BT_ARRAY(float, (5, 3), 3, 1, 0, 0, 2, 1, 0, 1, 5, 4, 1, 0, 1, 2, 0);
+        bt_array *y = BT_ARRAY(int32_t, (5), 0, 2, 2, 1, 1);
         bt_metric metrics[] = {bt_metric_accuracy(), bt_metric_top_k(2), bt_metric_f1(), bt_metric_perplexity()};
         double values[4];
         for (int64_t batch = 1; batch <= 6; batch++) { /* the same however rows are cut */
@@ -102,7 +102,7 @@ static void metrics_by_hand(void **state) {
             double entropy = bt_item(bt_cast(bt_cross_entropy(x, y), BT_F64));
             assert_true(fabs(values[3] - exp(entropy)) < 1e-4);
         }
-        bt_array *a = BT_ARRAY((float[]){1, 2, 3, 4}, 2, 2), *b = BT_ARRAY((float[]){0, 2, 5, 4}, 2, 2);
+        bt_array *a = BT_ARRAY(float, (2, 2), 1, 2, 3, 4), *b = BT_ARRAY(float, (2, 2), 0, 2, 5, 4);
         bt_metric errors[] = {bt_metric_mse(), bt_metric_mae()};
         OK(bt_evaluate(identity, a, b, errors, 2, values, 0));
         assert_true(fabs(values[0] - 1.25) < 1e-6 && fabs(values[1] - 0.75) < 1e-6);

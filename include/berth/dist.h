@@ -80,7 +80,7 @@ typedef bt_array *bt_model_loss(bt_layer *model, bt_array *x, bt_array *y, void 
  * optimiser updates the model's parameters. With strategy NULL one device does the work, where the model is: x moves to
  * the device of the model's first parameter, y to that of its output (inside a BT_ON block of another device, to that
  * device). The loss is recorded in a BT_TRAINING(true) block; states that layers set are set with the update, combined over the parts of the batch (nn.h: bt_layer_set_state, bt_batch_mean). If the step fails, no parameter and no state changes.
- * Returns the mean loss over the batch before the update (lazy). */
+ * Returns the mean loss over the batch before the update (lazy), not scaled by an optimiser's .loss_scale. */
 BT_API bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                                void *data, bt_array *x, bt_array *y);
 #define bt_train_step(...) BTI_AT(bt_array *, bt_train_step(__VA_ARGS__))
