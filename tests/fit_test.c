@@ -107,7 +107,7 @@ static void metrics_by_hand(void **state) {
         OK(bt_evaluate(identity, a, b, errors, 2, values, 0));
         assert_true(fabs(values[0] - 1.25) < 1e-6 && fabs(values[1] - 0.75) < 1e-6);
         int calls = 0;
-        bt_metric own = {"bias", bias_sums, bias_value, &calls};
+        bt_metric own = {.name = "bias", .sums = bias_sums, .value = bias_value, .data = &calls};
         OK(bt_evaluate(identity, a, b, &own, 1, values, 1));
         assert_true(values[0] == -1 && calls == 2);
         assert_string_equal(bt_metric_top_k(5).name, "top-5");
@@ -120,8 +120,9 @@ static void metrics_that_cannot_be(void **state) {
     BT_SCOPE {
         bt_layer *identity = bt_layer_new("Same", same);
         bt_array *x = bt_ones(BT_F32, 4, 2);
-        bt_metric nameless = {NULL, bias_sums, bias_value}, none = {"none", no_sums, bias_value},
-                  wrong = {"wrong", wrong_sums, bias_value}, half = {"half", bias_sums, NULL}, good = bt_metric_mse();
+        bt_metric nameless = {.sums = bias_sums, .value = bias_value}, half = {.name = "half", .sums = bias_sums},
+                  none = {.name = "none", .sums = no_sums, .value = bias_value},
+                  wrong = {.name = "wrong", .sums = wrong_sums, .value = bias_value}, good = bt_metric_mse();
         double values[40];
         FAILS(bt_evaluate(identity, x, x, &nameless, 1, values, 0), BT_INVALID_ARGUMENT, "metric 0 has no name");
         FAILS(bt_evaluate(identity, x, x, &half, 1, values, 0), BT_INVALID_ARGUMENT, "value");
@@ -132,7 +133,8 @@ static void metrics_that_cannot_be(void **state) {
         FAILS(bt_evaluate(identity, x, x, NULL, 1, values, 0), BT_INVALID_ARGUMENT, "NULL");
         FAILS(bt_evaluate(identity, x, x, &good, 1, NULL, 0), BT_INVALID_ARGUMENT, "figures");
         FAILS(bt_evaluate(identity, x, x, &good, 1, values, -1), BT_INVALID_ARGUMENT, "-1 rows");
-        FAILS(bt_evaluate(identity, x, bt_ones(BT_F32, 3, 2), &good, 1, values, 0), BT_INVALID_ARGUMENT, "4 rows and y 3");
+        FAILS(bt_evaluate(identity, x, bt_ones(BT_F32, 3, 2), &good, 1, values, 0), BT_INVALID_ARGUMENT,
+              "4 rows and y 3");
         FAILS(bt_evaluate(NULL, x, x, &good, 1, values, 0), BT_INVALID_ARGUMENT, "model is NULL");
     }
 }
@@ -147,7 +149,8 @@ static bt_array *counted_loss(bt_layer *model, bt_array *x, bt_array *y, void *d
 static bt_array *reading_loss(bt_layer *model, bt_array *x, bt_array *y, void *data) {
     bt_array *loss = counted_loss(model, x, y, data);
     float first;
-    return bt_read(bt_reshape(bt_slice_axis(bt_flatten(x, 0), 0, 0, 1, 1), 1), &first, sizeof first) == BT_OK && first > 1e9f
+    return bt_read(bt_reshape(bt_slice_axis(bt_flatten(x, 0), 0, 0, 1, 1), 1), &first, sizeof first) == BT_OK &&
+                   first > 1e9f
                ? NULL
                : loss;
 }
@@ -176,6 +179,7 @@ static void recorded_once(void **state) {
 }
 
 static void steps_that_fail(void **state) {
+    int failed = 0;
     for (int n = 1; n <= 60; n++) {
         char fault[64];
         snprintf(fault, sizeof fault, "devices=sim:gpu*1,sim_fault=launch:%d", n);
@@ -187,15 +191,15 @@ static void steps_that_fail(void **state) {
             BT_ON("cpu") model = make_model();
             bt_layer *there = bt_layer_gpu(model);
             if (bt_layer_status(there) == BT_OK) {
-                uint64_t before = 0;
-                bt_status status = bt_fit(there, make_optimizer(), x, y, BT_FIT_OPTIONS(.batch = 8, .quiet = true), NULL);
-                bool at_the_end = status == BT_OK;
-                for (int p = 0; p < 4; p++) before += at_the_end;
+                bt_status status =
+                    bt_fit(there, make_optimizer(), x, y, BT_FIT_OPTIONS(.batch = 8, .quiet = true), NULL);
+                failed += status != BT_OK;
                 if (status != BT_OK) SAYS(bt_error_text(), "sim_fault");
             }
         }
         fresh("");
     }
+    assert_true(failed > 20);
 }
 
 /* --- validation, early stop ---------------------------------------------------------------------------------------------- */
@@ -293,7 +297,8 @@ static void resumed_exactly(void **state) {
                 double got = train(&options, &second);
                 assert_int_equal(first.steps, stop);
                 assert_int_equal(second.steps, 28 - stop);
-                if (got != expected) fail_msg("way %d, stopped after %d: %.17g, not %.17g", way, (int)stop, got, expected);
+                if (got != expected)
+                    fail_msg("way %d, stopped after %d: %.17g, not %.17g", way, (int)stop, got, expected);
                 for (int e = first.epochs; e < 4; e++)
                     assert_true(second.losses[e] == whole.losses[e] && second.judged[e] == whole.judged[e]);
                 trail third = {0}; /* it is over */
@@ -325,10 +330,12 @@ static void which_are_kept(void **state) {
     assert_int_equal(t.steps, 2 * 28);
 }
 
-static bt_status fit_into(const char *checkpoints, bt_layer *model, bt_optimizer *optimizer, int64_t rows, uint64_t seed) {
+static bt_status fit_into(const char *checkpoints, bt_layer *model, bt_optimizer *optimizer, int64_t rows,
+                          uint64_t seed) {
     bt_array *x = rows_x(rows), *y = rows_y(x);
     return bt_fit(model, optimizer, x, y,
-                  BT_FIT_OPTIONS(.batch = 16, .epochs = 2, .quiet = true, .seed = seed, .checkpoints = checkpoints), NULL);
+                  BT_FIT_OPTIONS(.batch = 16, .epochs = 2, .quiet = true, .seed = seed, .checkpoints = checkpoints),
+                  NULL);
 }
 
 static void of_another_run(void **state) {
@@ -357,7 +364,7 @@ static void of_another_run(void **state) {
 
 static bt_status stops_with_a_status(bt_fit_event *event, void *data) { return BT_CANCELLED; }
 
-#define REFUSES(part, ...)                                                                                           \
+#define REFUSES(part, ...) \
     FAILS(bt_fit(model, optimizer, x, y, BT_FIT_OPTIONS(.quiet = true, __VA_ARGS__), NULL), BT_INVALID_ARGUMENT, part)
 
 static void options_that_cannot_be(void **state) {
@@ -398,8 +405,8 @@ static void page_and_numbers(void **state) {
     BT_SCOPE {
         bt_layer *model = make_model();
         bt_array *x = rows_x(ROWS), *y = rows_y(x);
-        bt_metric metrics[] = {bt_metric_accuracy(), {"a<b,\"c\"", bias_sums, bias_value, &recorded}};
-        metrics[1].sums = bt_metric_perplexity().sums;
+        bt_metric metrics[] = {bt_metric_accuracy(), bt_metric_perplexity()};
+        metrics[1].name = "a<b,\"c\"";
         OK(bt_fit(model, bt_adam(0.02), x, y,
                   BT_FIT_OPTIONS(.epochs = 3, .batch = 16, .quiet = true, .validation_x = x, .validation_y = y,
                                  .metrics = metrics, .metric_count = 2, .report = path_of("run.html")),

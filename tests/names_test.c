@@ -720,7 +720,8 @@ static const char silent[] =
     " bt_resource_free bt_lease_gpus bt_lease_mask bt_lease_variable bt_get_gpu_ids bt_wait_refs bt_runtime_text "
     "bt_leases_text "
     /* what only memory can keep from succeeding, or the settings */
-    " bt_flatten_layer bt_global_max_pool_layer bt_global_avg_pool_layer bt_profile_start bt_synchronize bt_check_flags "
+    " bt_flatten_layer bt_global_max_pool_layer bt_global_avg_pool_layer bt_profile_start bt_synchronize "
+    "bt_check_flags "
     "bt_runtime_shutdown "
     /* inside of a task: task_test */
     " bt_list_count bt_list_type bt_list_of "

@@ -16,9 +16,10 @@ typedef enum bt_fit_event_kind { BT_FIT_STEP, BT_FIT_EPOCH } bt_fit_event_kind;
 typedef struct bt_fit_event {
     size_t size;
     bt_fit_event_kind kind;
-    int64_t epoch;          /* that the step is of, or that is complete; from 0 */
-    int64_t steps;          /* in all, those before a resume too */
-    double loss;            /* of an epoch: the mean over its rows. Of a step: that of some steps before, which is known already, or NaN */
+    int64_t epoch; /* that the step is of, or that is complete; from 0 */
+    int64_t steps; /* in all, those before a resume too */
+    double
+        loss; /* of an epoch: the mean over its rows. Of a step: that of some steps before, which is known already, or NaN */
     double validation_loss; /* of an epoch; NaN: not asked for */
     const double *metrics;  /* of an epoch, in the order of the options; NULL for a step */
     int metric_count;
@@ -62,10 +63,12 @@ typedef struct bt_fit_options {
     /* Checkpoints: a folder, which is made if it is not there. A run whose folder has checkpoints goes on from the newest: the losses, and all else, are
      * the same bits as without the interruption, wherever it was killed. A checkpoint is whole or absent; it is written while training goes on. */
     const char *checkpoints BTI_INITIALLY(NULL);
-    int64_t checkpoint_steps BTI_INITIALLY(0);   /* one after so many steps; or */
-    double checkpoint_seconds BTI_INITIALLY(0);  /* after so many seconds [neither: after each epoch]; one is written at the end of the run, too */
-    int checkpoint_keep BTI_INITIALLY(0);        /* how many are kept [3]; the best model is kept beside them: best.safetensors */
-    bool fresh BTI_INITIALLY(false);             /* does not go on from what is there */
+    int64_t checkpoint_steps BTI_INITIALLY(0); /* one after so many steps; or */
+    double checkpoint_seconds BTI_INITIALLY(
+        0); /* after so many seconds [neither: after each epoch]; one is written at the end of the run, too */
+    int checkpoint_keep
+        BTI_INITIALLY(0);            /* how many are kept [3]; the best model is kept beside them: best.safetensors */
+    bool fresh BTI_INITIALLY(false); /* does not go on from what is there */
 
     bt_fit_callback *callback BTI_INITIALLY(NULL); /* after each epoch */
     void *callback_data BTI_INITIALLY(NULL);

@@ -91,8 +91,7 @@ static bt_status record_order(bti_batcher *b, int64_t epoch) {
     bt_status status = BT_OK;
     BT_SCOPE {
         bt_array *order = NULL;
-        BT_ON(bt_device_long_name(bt_device_of(d->arrays[0])))
-            order = order_here(b, epoch);
+        BT_ON(bt_device_long_name(bt_device_of(d->arrays[0]))) order = order_here(b, epoch);
         for (int c = 0; c < d->count && order; c++)
             bt_assign(&b->orders[c], c ? bt_to(order, bt_device_long_name(bt_device_of(d->arrays[c]))) : order);
         if (order) status = bt_peek_status(order) == BT_OK ? BT_OK : bt_block(order);

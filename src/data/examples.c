@@ -116,9 +116,9 @@ void *bt_example_resize(bt_example *example, int column, int64_t size) {
         return (void)!bti_fail(BT_INVALID_ARGUMENT, "this is not the example that the calling function makes"), NULL;
     int axis = column >= 0 && column < m->dataset->count ? bti_column_ragged_axis(&m->dataset->columns[column]) : -1;
     if (axis < 0 || size < 0) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, axis < 0 ? "column %d (size %lld) is not a ragged one"
-                                                      : "column %d: the size is %lld",
-                        column, (long long)size);
+        (void)!bti_fail(BT_INVALID_ARGUMENT,
+                        axis < 0 ? "column %d (size %lld) is not a ragged one" : "column %d: the size is %lld", column,
+                        (long long)size);
         return NULL;
     }
     size_t bytes = bt_dtype_size(m->dataset->columns[column].dtype);
@@ -158,8 +158,8 @@ static bt_status example_failed(int64_t index, bt_status status, const bti_error
     bool said = last && last != before && bti_error_code(last) == status;
     bt_status known = bti_is_status(status) ? status : BT_UNKNOWN;
     if (bti_is_status(status))
-        (void)!bti_fail(known, "example %lld: its function fails with %s%s%s", (long long)index,
-                        bt_status_name(status), said ? ": " : "", said ? bti_error_message(last) : "");
+        (void)!bti_fail(known, "example %lld: its function fails with %s%s%s", (long long)index, bt_status_name(status),
+                        said ? ": " : "", said ? bti_error_message(last) : "");
     else
         (void)!bti_fail(known, "example %lld: its function returns %d, which is no status", (long long)index,
                         (int)status);
@@ -185,7 +185,8 @@ static bt_status call_function(making *m, const bt_example *from) {
     bti_user_calls calls = bti_user_calls_begin();
     bti_lock_user_begin();
     BT_SCOPE
-        status = from ? m->dataset->map(from, &m->head, m->dataset->data) : m->dataset->make(&m->head, m->dataset->data);
+        status =
+            from ? m->dataset->map(from, &m->head, m->dataset->data) : m->dataset->make(&m->head, m->dataset->data);
     bti_lock_user_end();
     bti_user_calls_end(calls);
     making_now = m->outer;

@@ -16,9 +16,9 @@ void bti_scratch_free(bti_scratch *scratch);
 
 /* A leaf in memory of the host. */
 typedef struct bti_leaf {
-    bt_dataset *dataset;                         /* borrowed */
-    const unsigned char *base[BT_MAX_COLUMNS];   /* ARRAYS, FILES: the elements of each column, row-major */
-    bt_array *holder[BT_MAX_COLUMNS];            /* ARRAYS: retained; keeps them */
+    bt_dataset *dataset;                       /* borrowed */
+    const unsigned char *base[BT_MAX_COLUMNS]; /* ARRAYS, FILES: the elements of each column, row-major */
+    bt_array *holder[BT_MAX_COLUMNS];          /* ARRAYS: retained; keeps them */
 } bti_leaf;
 /* Computes and waits; arrays that are not row-major in memory of the host are copied. Ended by bti_leaf_close, after an error too. */
 bt_status bti_leaf_open(bt_dataset *dataset, bti_leaf *leaf);

@@ -84,7 +84,8 @@ int64_t bti_state_count(const bt_layer *layer) {
 
 bt_status bti_layer_settle(const bt_layer *layer) {
     for (bti_variables kind = BTI_PARAMETERS; kind <= BTI_STATES; kind++)
-        for (int i = 0; i < layer->variable_count[kind]; i++) BTI_TRY(bti_shared_settle(layer->variables[kind][i].shared));
+        for (int i = 0; i < layer->variable_count[kind]; i++)
+            BTI_TRY(bti_shared_settle(layer->variables[kind][i].shared));
     for (int i = 0; i < layer->child_count; i++) BTI_TRY(bti_layer_settle(layer->children[i]));
     return BT_OK;
 }

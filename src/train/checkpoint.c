@@ -62,7 +62,9 @@ static void free_variables(variables *v) {
 static bt_status name_variables(variables *v) {
     for (int i = 0; i < v->count; i++) {
         const char *name = bt_shared_name(v->list[i]);
-        if (!*name) return bti_fail(BT_FAILED_PRECONDITION, "a variable of the model has no name; bt_shared_set_name gives it one");
+        if (!*name)
+            return bti_fail(BT_FAILED_PRECONDITION,
+                            "a variable of the model has no name; bt_shared_set_name gives it one");
     }
     return BT_OK;
 }
@@ -80,7 +82,8 @@ static bt_status list_variables(const bti_checkpoints *c, variables *v) {
     (void)bt_optimizer_states(c->optimizer, v->list + parameters + states, of_optimizer);
     BTI_TRY(name_variables(v));
     for (int i = 0; i < v->count; i++) {
-        bti_str_addf(&v->names[i], "%s.%s", i < parameters + states ? "model" : "optimizer", bt_shared_name(v->list[i]));
+        bti_str_addf(&v->names[i], "%s.%s", i < parameters + states ? "model" : "optimizer",
+                     bt_shared_name(v->list[i]));
         if (v->names[i].failed) return bti_no_memory();
     }
     return BT_OK;
@@ -145,8 +148,9 @@ static bt_status write_job(bti_file_job *job) {
     const char **names = bti_calloc((size_t)job->count + 1, sizeof *names);
     if (!names) return bti_no_memory();
     for (int i = 0; i < job->count; i++) names[i] = bti_str_text(&job->names[i]);
-    const char *metadata[] = {"loader",  bti_str_text(&job->loader),  "optimizer", job->rule, "rate", bti_str_text(&job->rate),
-                              "metrics", bti_str_text(&job->metrics), NULL};
+    const char *metadata[] = {"loader", bti_str_text(&job->loader), "optimizer", job->rule,
+                              "rate",   bti_str_text(&job->rate),   "metrics",   bti_str_text(&job->metrics),
+                              NULL};
     bt_status status = bt_save(job->path, names, job->arrays, job->count, metadata);
     bti_free(names);
     return status;
@@ -197,7 +201,8 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
     if (status != BT_OK) return status;
     BT_ON("cpu") {
         add_own(job, "numbers", bt_from(numbers, BT_F64, BT_SHAPE(NUMBERS)));
-        add_own(job, "history", bt_from(history->cells.items, BT_F64, BT_SHAPE(bti_history_rows(history), bti_history_width(history))));
+        add_own(job, "history",
+                bt_from(history->cells.items, BT_F64, BT_SHAPE(bti_history_rows(history), bti_history_width(history))));
     }
     if (sum) add_own(job, "sum", sum);
     return BT_OK;
@@ -213,7 +218,8 @@ bt_status bti_checkpoints_save(bti_checkpoints *c, const bti_checkpoint_numbers 
         status = fill_job(c, job, numbers, sum, history);
     bti_str_add(&job->loader, loader_state);
     bti_str_addf(&job->rate, "%.17g", bt_optimizer_rate(c->optimizer));
-    for (int m = 0; m < history->count; m++) bti_str_addf(&job->metrics, "%s%s", m ? "\n" : "", history->metrics[m].name);
+    for (int m = 0; m < history->count; m++)
+        bti_str_addf(&job->metrics, "%s%s", m ? "\n" : "", history->metrics[m].name);
     job->rule = bt_optimizer_name(c->optimizer);
     add_path(&path, c->folder, (int64_t)numbers->steps);
     job->path = bti_str_take(&path);
@@ -259,9 +265,13 @@ static bt_status read_doubles(bt_tensors *file, const char *name, int columns, d
         BT_ON("cpu") array = bt_tensors_get(file, name);
         status = bt_block(array);
         bool fits = status == BT_OK && bt_dtype_of(array) == BT_F64 &&
-                    (history ? bt_rank(array) == 2 && bt_size(array, 1) == columns : bt_rank(array) == 1 && bt_size(array, 0) == columns);
+                    (history ? bt_rank(array) == 2 && bt_size(array, 1) == columns
+                             : bt_rank(array) == 1 && bt_size(array, 0) == columns);
         if (status == BT_OK && !fits)
-            status = bti_fail(BT_INVALID_ARGUMENT, "the checkpoint's \"%s\" has another form: it is of a run with other metrics, or of another version of berth", name);
+            status = bti_fail(BT_INVALID_ARGUMENT,
+                              "the checkpoint's \"%s\" has another form: it is of a run with other metrics, or of "
+                              "another version of berth",
+                              name);
         if (status == BT_OK && !history) status = bt_read(array, to, (size_t)columns * sizeof *to);
         const double *cells = status == BT_OK && history ? bt_map(array) : NULL;
         for (int64_t r = 0; cells && r < bt_size(array, 0) && status == BT_OK; r++)
@@ -276,18 +286,23 @@ static bool has_tensor(const bt_tensors *file, const char *name) {
     return false;
 }
 
-static bt_status check_run(const bti_checkpoints *c, const bt_tensors *file, const char *path, const bti_history *history) {
+static bt_status check_run(const bti_checkpoints *c, const bt_tensors *file, const char *path,
+                           const bti_history *history) {
     const char *rule = bt_tensors_metadata(file, "optimizer"), *metrics = bt_tensors_metadata(file, "metrics");
     if (!rule || !metrics || !bt_tensors_metadata(file, "loader"))
         return bti_fail(BT_INVALID_ARGUMENT, "%s is no checkpoint of bt_fit", path);
     if (strcmp(rule, bt_optimizer_name(c->optimizer)) != 0)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s is of a run with the optimiser \"%s\", this one has %s; take another folder, or .fresh = true", path,
-                        bti_quote(rule).text, bt_optimizer_name(c->optimizer));
+        return bti_fail(
+            BT_INVALID_ARGUMENT,
+            "%s is of a run with the optimiser \"%s\", this one has %s; take another folder, or .fresh = true", path,
+            bti_quote(rule).text, bt_optimizer_name(c->optimizer));
     bti_str names = {0};
     for (int m = 0; m < history->count; m++) bti_str_addf(&names, "%s%s", m ? "\n" : "", history->metrics[m].name);
     bool same = !names.failed && !strcmp(bti_str_text(&names), metrics);
     bti_str_free(&names);
-    return same ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "%s is of a run with other metrics; take another folder, or .fresh = true", path);
+    return same ? BT_OK
+                : bti_fail(BT_INVALID_ARGUMENT,
+                           "%s is of a run with other metrics; take another folder, or .fresh = true", path);
 }
 
 static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
@@ -296,8 +311,7 @@ static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
     const char **names = bti_calloc((size_t)v.count + 1, sizeof *names);
     if (status == BT_OK && !names) status = bti_no_memory();
     for (int i = 0; i < v.count && status == BT_OK; i++) names[i] = bti_str_text(&v.names[i]);
-    if (status == BT_OK)
-        status = bti_variables_load(file, "model and its optimiser", v.list, names, v.count, own);
+    if (status == BT_OK) status = bti_variables_load(file, "model and its optimiser", v.list, names, v.count, own);
     bti_free(names);
     free_variables(&v);
     return status;
@@ -329,8 +343,8 @@ static bt_status load_file(bti_checkpoints *c, bt_tensors *file, const char *pat
     return rate ? bt_optimizer_set_rate(c->optimizer, strtod(rate, NULL)) : BT_OK;
 }
 
-bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum, bti_history *history,
-                               bt_loader *loader, bool *found) {
+bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum,
+                               bti_history *history, bt_loader *loader, bool *found) {
     int64_t number = find_before(c->folder, INT64_MAX);
     *found = number >= 0;
     if (!*found) return BT_OK;
@@ -359,7 +373,8 @@ static void remove_unfinished(const char *folder) {
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         long process;
         int end = 0;
-        if (sscanf(entry->d_name, ".berth-%ld-%*x-%*u.tmp%n", &process, &end) != 1 || !end || entry->d_name[end]) continue;
+        if (sscanf(entry->d_name, ".berth-%ld-%*x-%*u.tmp%n", &process, &end) != 1 || !end || entry->d_name[end])
+            continue;
         if (kill((pid_t)process, 0) == 0 || errno != ESRCH) continue;
         bti_str path = {0};
         bti_str_addf(&path, "%s/%s", folder, entry->d_name);
@@ -373,10 +388,11 @@ static bt_status make_folder(const char *folder) {
     if (mkdir(folder, 0777) == 0 || errno == EEXIST) {
         struct stat is;
         if (stat(folder, &is) == 0 && S_ISDIR(is.st_mode)) return BT_OK;
-        return bti_fail(BT_INVALID_ARGUMENT, "the folder for checkpoints, \"%s\", is no folder", bti_quote(folder).text);
+        return bti_fail(BT_INVALID_ARGUMENT, "the folder for checkpoints, \"%s\", is no folder",
+                        bti_quote(folder).text);
     }
-    return bti_fail(errno == ENOENT ? BT_NOT_FOUND : BT_PERMISSION_DENIED, "the folder for checkpoints, \"%s\", cannot be made: %s",
-                    bti_quote(folder).text, strerror(errno));
+    return bti_fail(errno == ENOENT ? BT_NOT_FOUND : BT_PERMISSION_DENIED,
+                    "the folder for checkpoints, \"%s\", cannot be made: %s", bti_quote(folder).text, strerror(errno));
 }
 
 bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, bt_layer *model, bt_optimizer *optimizer) {

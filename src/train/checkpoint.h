@@ -16,11 +16,11 @@
 #include "train/history.h"
 
 typedef struct bti_checkpoint_numbers {
-    double epoch, steps;      /* epochs that are complete, steps in all */
-    double rows;              /* that the epoch's sum of losses is of */
-    double seconds;           /* of training */
-    double best, best_epoch;  /* the best value that is watched, NaN before there is one, and its epoch */
-    double stale;             /* epochs since */
+    double epoch, steps;     /* epochs that are complete, steps in all */
+    double rows;             /* that the epoch's sum of losses is of */
+    double seconds;          /* of training */
+    double best, best_epoch; /* the best value that is watched, NaN before there is one, and its epoch */
+    double stale;            /* epochs since */
 } bti_checkpoint_numbers;
 
 typedef struct bti_checkpoints bti_checkpoints;
@@ -36,8 +36,8 @@ bt_status bti_checkpoints_save_best(bti_checkpoints *c);
 bt_status bti_checkpoints_load_best(bti_checkpoints *c);
 /* Loads the newest checkpoint: all or nothing. *found: false when there is none. The loader goes where it was; *sum: retained, or NULL. A file that does not fit
  * says in what, and nothing is changed. */
-bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum, bti_history *history,
-                               bt_loader *loader, bool *found);
+bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum,
+                               bti_history *history, bt_loader *loader, bool *found);
 /* Waits for the last file. Its error. */
 bt_status bti_checkpoints_end(bti_checkpoints *c);
 

@@ -40,7 +40,9 @@ static bt_status check_validation(const bt_fit_options *o) {
     if (o->validation) BTI_TRY(check_columns("validation ", o->validation));
     BTI_TRY(bti_metrics_check(o->metrics, o->metric_count));
     if (o->metric_count && !arrays && !o->validation)
-        return bti_fail(BT_INVALID_ARGUMENT, "metrics are judged by validation rows: give validation_x and validation_y, or a validation loader");
+        return bti_fail(
+            BT_INVALID_ARGUMENT,
+            "metrics are judged by validation rows: give validation_x and validation_y, or a validation loader");
     return BT_OK;
 }
 
@@ -53,7 +55,8 @@ static bt_status find_watched(bti_fit *f) {
         f->watched = BTI_COLUMNS + m;
         if (!strcmp(o->watch, o->metrics[m].name)) return BT_OK;
     }
-    return bti_fail(BT_INVALID_ARGUMENT, "watch is \"%s\", which is neither \"loss\" nor the name of one of the %d metrics", o->watch,
+    return bti_fail(BT_INVALID_ARGUMENT,
+                    "watch is \"%s\", which is neither \"loss\" nor the name of one of the %d metrics", o->watch,
                     o->metric_count);
 }
 
@@ -62,7 +65,8 @@ static bt_status check_numbers(const bt_fit_options *o) {
     if (o->patience < 0 || !(o->least_gain >= 0))
         return bti_fail(BT_INVALID_ARGUMENT, "patience and least_gain must not be negative");
     if (o->checkpoint_steps < 0 || !(o->checkpoint_seconds >= 0) || o->checkpoint_keep < 0)
-        return bti_fail(BT_INVALID_ARGUMENT, "checkpoint_steps, checkpoint_seconds and checkpoint_keep must not be negative");
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "checkpoint_steps, checkpoint_seconds and checkpoint_keep must not be negative");
     if (!o->checkpoints && (o->checkpoint_steps || o->checkpoint_seconds > 0 || o->checkpoint_keep))
         return bti_fail(BT_INVALID_ARGUMENT, "checkpoints need a folder: .checkpoints = \"runs/first\"");
     return BT_OK;
@@ -83,18 +87,39 @@ static bt_status check_fit(bti_fit *f) {
 /* --- options ------------------------------------------------------------------------------------------------------------ */
 
 #define MEMBER(name) BTI_MEMBER(bt_fit_options, name)
-static const bti_member fit_option_members[] = {
-    MEMBER(size),          MEMBER(epochs),      MEMBER(batch),      MEMBER(strategy),         MEMBER(loss),
-    MEMBER(loss_data),     MEMBER(seed),        MEMBER(in_order),   MEMBER(quiet),            MEMBER(record_each),
-    MEMBER(validation_x),  MEMBER(validation_y), MEMBER(validation), MEMBER(metrics),          MEMBER(metric_count),
-    MEMBER(watch),         MEMBER(patience),    MEMBER(least_gain), MEMBER(keep_best),        MEMBER(checkpoints),
-    MEMBER(checkpoint_steps), MEMBER(checkpoint_seconds), MEMBER(checkpoint_keep), MEMBER(fresh), MEMBER(callback),
-    MEMBER(callback_data), MEMBER(each_step),   MEMBER(report)};
+static const bti_member fit_option_members[] = {MEMBER(size),
+                                                MEMBER(epochs),
+                                                MEMBER(batch),
+                                                MEMBER(strategy),
+                                                MEMBER(loss),
+                                                MEMBER(loss_data),
+                                                MEMBER(seed),
+                                                MEMBER(in_order),
+                                                MEMBER(quiet),
+                                                MEMBER(record_each),
+                                                MEMBER(validation_x),
+                                                MEMBER(validation_y),
+                                                MEMBER(validation),
+                                                MEMBER(metrics),
+                                                MEMBER(metric_count),
+                                                MEMBER(watch),
+                                                MEMBER(patience),
+                                                MEMBER(least_gain),
+                                                MEMBER(keep_best),
+                                                MEMBER(checkpoints),
+                                                MEMBER(checkpoint_steps),
+                                                MEMBER(checkpoint_seconds),
+                                                MEMBER(checkpoint_keep),
+                                                MEMBER(fresh),
+                                                MEMBER(callback),
+                                                MEMBER(callback_data),
+                                                MEMBER(each_step),
+                                                MEMBER(report)};
 #undef MEMBER
 static const bti_sized_type fit_options_layout =
     BTI_SIZED_TYPE(bt_fit_options, "options", "BT_FIT_OPTIONS(.epochs = 5)", fit_option_members, NULL);
 
-static bt_status take_options(bti_fit *f, const bt_fit_options *options) {
+static bt_status take_fit_options(bti_fit *f, const bt_fit_options *options) {
     if (options) BTI_TRY(bti_options_take(&fit_options_layout, f->name, options, &f->options));
     if (!f->options.loss) f->options.loss = default_loss;
     if (!f->options.epochs) f->options.epochs = 1;
@@ -109,7 +134,7 @@ static bt_loader *loader_of(bt_array *x, bt_array *y, int64_t batch, const uint3
 
 enum { VALIDATION_BATCH = 256 };
 
-static bt_status run(bti_fit *f, bt_fit_report *report) {
+static bt_status run_loader(bti_fit *f, bt_fit_report *report) {
     f->validation = f->options.validation;
     if (f->options.validation_x)
         f->validation = loader_of(f->options.validation_x, f->options.validation_y, VALIDATION_BATCH, NULL);
@@ -127,14 +152,14 @@ static bt_status check_fit_arrays(bt_array *x, bt_array *y) {
 bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y, const bt_fit_options *options,
                  bt_fit_report *report) {
     bti_fit f = {.name = "bt_fit", .model = model, .optimizer = optimizer};
-    BTI_TRY(take_options(&f, options));
+    BTI_TRY(take_fit_options(&f, options));
     BTI_TRY(check_fit_arrays(x, y));
     bt_status status = BT_OK;
     BT_SCOPE {
         const uint32_t key[2] = {(uint32_t)(f.options.seed >> 32), (uint32_t)f.options.seed}; /* bt_key(seed) */
         f.loader = loader_of(x, y, f.options.batch, f.options.in_order ? NULL : key);
         status = bt_loader_status(f.loader);
-        if (status == BT_OK) status = run(&f, report);
+        if (status == BT_OK) status = run_loader(&f, report);
     }
     return status;
 }
@@ -150,10 +175,10 @@ static bt_status check_loader(const bti_fit *f) {
 bt_status bt_fit_loader(bt_layer *model, bt_optimizer *optimizer, bt_loader *loader, const bt_fit_options *options,
                         bt_fit_report *report) {
     bti_fit f = {.name = "bt_fit_loader", .model = model, .optimizer = optimizer, .loader = loader};
-    BTI_TRY(take_options(&f, options));
+    BTI_TRY(take_fit_options(&f, options));
     BTI_TRY(check_loader(&f));
     bt_status status = BT_OK;
     BT_SCOPE
-        status = run(&f, report);
+        status = run_loader(&f, report);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/sized.h"
 #include "nn/layer.h"
+#include "train/confusion.h"
 
 enum { CONFUSION_CLASSES = 100, BATCHES_AHEAD = 8, USUAL_BATCH = 256 };
 
@@ -74,7 +75,7 @@ static void drop_batch(bti_judge *j, judged_batch *b) {
 
 /* --- adding up -------------------------------------------------------------------------------------------------------- */
 
-static bt_status add_sums(bti_sums *to, bt_array *sums, const char *name) {
+static bt_status add_sums(bti_tally *to, bt_array *sums, const char *name) {
     int64_t count = bt_count(sums);
     const double *numbers = bt_map(sums);
     if (!numbers && count) return bt_error_status();
@@ -82,18 +83,21 @@ static bt_status add_sums(bti_sums *to, bt_array *sums, const char *name) {
         for (int64_t i = 0; i < count; i++)
             if (!bti_vec_push(&to->list, 0)) return bti_no_memory();
     if ((int64_t)to->list.count != count || !count)
-        return bti_fail(BT_INVALID_ARGUMENT, "the metric \"%s\" gave %lld sums for one batch and %lld for another; it must give as many for each, at least one",
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "the metric \"%s\" gave %lld sums for one batch and %lld for another; it must give as many for "
+                        "each, at least one",
                         name, (long long)to->list.count, (long long)count);
     for (int64_t i = 0; i < count; i++) to->list.items[i] += numbers[i];
     return BT_OK;
 }
 
 static bt_status add_batch(bti_judge *j, judged_batch *b) {
-    bti_sums loss = {0};
+    bti_tally loss = {0};
     bt_status status = BT_OK;
     for (int m = 0; m < j->count && status == BT_OK; m++)
         status = add_sums(&j->sums[m], b->sums[m], j->metrics[m].name);
-    if (status == BT_OK && b->sums[j->count]) status = add_sums(&j->sums[BTI_METRICS_MOST], b->sums[j->count], "confusion");
+    if (status == BT_OK && b->sums[j->count])
+        status = add_sums(&j->sums[BTI_METRICS_MOST], b->sums[j->count], "confusion");
     if (status == BT_OK && j->loss) status = add_sums(&loss, b->sums[j->count + 1], "loss");
     if (status == BT_OK && j->loss) j->loss_sum += loss.list.items[0];
     bti_vec_free(&loss.list);
@@ -131,7 +135,7 @@ double bti_judge_value(const bti_judge *j, int metric) {
 void bti_judge_clear(bti_judge *j) {
     for (int m = 0; m <= BTI_METRICS_MOST; m++) {
         bti_vec_free(&j->sums[m].list);
-        j->sums[m] = (bti_sums){0};
+        j->sums[m] = (bti_tally){0};
     }
     j->rows = j->loss_sum = 0;
 }

@@ -12,9 +12,9 @@
 /* Batches [rows, ...] of two columns, one after the other; false at the end or on an error, which is in the error record. */
 typedef bool bti_batch_source(void *source, bt_array **x, bt_array **y);
 
-typedef struct bti_sums {
+typedef struct bti_tally {
     BTI_VEC(double) list;
-} bti_sums;
+} bti_tally;
 
 typedef struct bti_judge {
     bt_layer *model;
@@ -25,18 +25,16 @@ typedef struct bti_judge {
     bool confuses; /* adds up the confusion matrix, where outputs are of classes */
 
     double rows, loss_sum;
-    bti_sums sums[BTI_METRICS_MOST + 1]; /* the last: the confusion matrix, row-major; empty: outputs are not of classes */
+    bti_tally
+        sums[BTI_METRICS_MOST + 1]; /* the last: the confusion matrix, row-major; empty: outputs are not of classes */
 } bti_judge;
 
 /* INVALID_ARGUMENT: a metric that lacks something, too many of them. */
 bt_status bti_metrics_check(const bt_metric *metrics, int count);
 /* Adds the rows of all batches. Blocks. */
 bt_status bti_judge_add(bti_judge *judge, bti_batch_source *next, void *source);
-double bti_judge_loss(const bti_judge *judge);             /* NaN: there is none */
+double bti_judge_loss(const bti_judge *judge);              /* NaN: there is none */
 double bti_judge_value(const bti_judge *judge, int metric); /* NaN before any row */
 void bti_judge_clear(bti_judge *judge);
-
-/* bt_metric.sums: the confusion matrix [C * C], is by guess. */
-bt_array *bti_confusion_sums(bt_array *output, bt_array *y, void *unused);
 
 #endif

@@ -46,7 +46,8 @@ static bt_status save_checkpoint(bti_fit *f) {
     double start = bti_now_seconds();
     char *state = bt_loader_state(f->loader);
     f->now.seconds = seconds_of_run(f);
-    bt_status status = state ? bti_checkpoints_save(f->checkpoints, &f->now, f->sum, &f->history, state) : bt_error_status();
+    bt_status status =
+        state ? bti_checkpoints_save(f->checkpoints, &f->now, f->sum, &f->history, state) : bt_error_status();
     bt_free(state);
     f->saved = end_phase(f, BTI_PHASE_CHECKPOINTS, start);
     f->saved_epoch = f->now.epoch;
@@ -147,7 +148,8 @@ static bt_status validate(bti_fit *f, double *row) {
 static void show_epoch(bti_fit *f, const double *row) {
     char judged[sizeof f->progress.judged] = "";
     size_t length = 0;
-    if (f->validation) length = (size_t)snprintf(judged, sizeof judged, "  validation loss %.4f", row[BTI_VALIDATION_LOSS]);
+    if (f->validation)
+        length = (size_t)snprintf(judged, sizeof judged, "  validation loss %.4f", row[BTI_VALIDATION_LOSS]);
     for (int m = 0; m < f->history.count && length < sizeof judged; m++)
         length += (size_t)snprintf(judged + length, sizeof judged - length, "  %s %.4f", f->history.metrics[m].name,
                                    row[BTI_COLUMNS + m]);
@@ -239,7 +241,7 @@ static bt_status run_epochs(bti_fit *f) {
 
 static bt_status write_report(const bti_fit *f) {
     if (!f->options.report) return BT_OK;
-    const bti_sums *confusion = f->judge ? &f->judge->sums[BTI_METRICS_MOST] : NULL;
+    const bti_tally *confusion = f->judge ? &f->judge->sums[BTI_METRICS_MOST] : NULL;
     bool confused = confusion && confusion->list.count;
     bti_report report = {.model = f->model,
                          .optimizer = f->optimizer,
@@ -269,7 +271,7 @@ static bt_status end_checkpoints(bti_fit *f) {
 }
 static bt_status report_run(bti_fit *f) { return write_report(f); }
 
-static bt_status begin(bti_fit *f) {
+static bt_status begin_run(bti_fit *f) {
     f->steps_per_epoch = bt_loader_batches(f->loader);
     f->began = f->saved = bti_now_seconds();
     f->now.best = NAN;
@@ -292,7 +294,7 @@ static bt_status begin(bti_fit *f) {
     return resume(f);
 }
 
-static void end(bti_fit *f) {
+static void end_run(bti_fit *f) {
     bti_steps_end(&f->steps);
     if (f->judge) bti_judge_clear(f->judge);
     bti_free(f->judge);
@@ -316,9 +318,10 @@ bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {
     f->history.metrics = f->options.metrics;
     f->history.count = f->options.metric_count;
     f->shown_loss = NAN;
-    f->steps = (bti_steps){f->options.strategy, f->model, f->optimizer, f->options.loss, f->options.loss_data,
-                           .record_each = f->options.record_each};
-    bt_status status = begin(f);
+    f->steps = (bti_steps){f->options.strategy,  f->model,
+                           f->optimizer,         f->options.loss,
+                           f->options.loss_data, .record_each = f->options.record_each};
+    bt_status status = begin_run(f);
     bti_progress_begin(&f->progress, f->options.epochs, f->steps_per_epoch, (int64_t)f->now.steps, f->options.quiet);
     if (status == BT_OK) status = run_epochs(f);
     bti_progress_end(&f->progress);
@@ -328,6 +331,6 @@ bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {
     status = and_then(status, end_checkpoints, f);
     status = and_then(status, report_run, f);
     if (report) fill_report(f, report);
-    end(f);
+    end_run(f);
     return status;
 }

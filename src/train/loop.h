@@ -23,13 +23,13 @@ typedef struct bti_fit {
     bti_history history;
     bti_checkpoints *checkpoints; /* NULL: none */
     bti_checkpoint_numbers now;
-    bt_array *sum;                             /* retained; of the epoch's losses, times their rows */
-    bt_array *late_loss;                       /* retained; the next to be shown */
-    BTI_VEC(bt_shared *) variables;            /* with keep_best: parameters and states */
-    BTI_VEC(bt_array *) best;                  /* their values, retained; none: the checkpoints' file has them, or there are none */
-    double shown_loss, before;                 /* before: seconds of runs that this one resumes */
-    double began, saved;                       /* by the clock: the run, its last checkpoint */
-    double saved_epoch, saved_steps;           /* what that is of */
+    bt_array *sum;                  /* retained; of the epoch's losses, times their rows */
+    bt_array *late_loss;            /* retained; the next to be shown */
+    BTI_VEC(bt_shared *) variables; /* with keep_best: parameters and states */
+    BTI_VEC(bt_array *) best;  /* their values, retained; none: the checkpoints' file has them, or there are none */
+    double shown_loss, before; /* before: seconds of runs that this one resumes */
+    double began, saved;       /* by the clock: the run, its last checkpoint */
+    double saved_epoch, saved_steps; /* what that is of */
     double phases[BTI_PHASES];
     int64_t steps_per_epoch, rows; /* of an epoch */
     bti_progress progress;

@@ -4,11 +4,11 @@
 #include <berth/metrics.h>
 #include <math.h>
 
-#include "train/judge.h"
+#include "train/confusion.h"
 
 /* --- sums ------------------------------------------------------------------------------------------------------------- */
 
-static bt_array *count_of(bt_array *x) { return bt_full_shape((double)bt_count(x), BT_F32, BT_SHAPE(1)); }
+static bt_array *count_elements(bt_array *x) { return bt_full_shape((double)bt_count(x), BT_F32, BT_SHAPE(1)); }
 
 static bt_array *pair(bt_array *sum, bt_array *count) {
     bt_array *parts[] = {bt_reshape(bt_cast(sum, BT_F32), 1), count};
@@ -19,13 +19,13 @@ static bt_array *pair(bt_array *sum, bt_array *count) {
 static bt_array *count_right(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
     bt_array *right = bt_eq(bt_argmax(output, -1), y);
-    return pair(bt_sum(bt_cast(right, BT_F32), BT_ALL, false), count_of(right));
+    return pair(bt_sum(bt_cast(right, BT_F32), BT_ALL, false), count_elements(right));
 }
 
 static bt_array *count_among_largest(bt_array *output, bt_array *y, void *data) {
     bt_array *largest = bt_top_k_indices(output, (int64_t)(intptr_t)data); /* [B, ..., k] */
     bt_array *right = bt_any(bt_eq(largest, bt_expand_dims(y, -1)), BT_AXES(-1), false);
-    return pair(bt_sum(bt_cast(right, BT_F32), BT_ALL, false), count_of(right));
+    return pair(bt_sum(bt_cast(right, BT_F32), BT_ALL, false), count_elements(right));
 }
 
 bt_array *bti_confusion_sums(bt_array *output, bt_array *y, void *unused) {
@@ -38,19 +38,19 @@ bt_array *bti_confusion_sums(bt_array *output, bt_array *y, void *unused) {
 
 static bt_array *entropy_sums(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
-    return pair(bt_cross_entropy(output, y, BT_LOSS(.reduction = BT_REDUCE_SUM)), count_of(y));
+    return pair(bt_cross_entropy(output, y, BT_LOSS(.reduction = BT_REDUCE_SUM)), count_elements(y));
 }
 
 static bt_array *square_sums(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
     bt_array *square = bt_square(bt_sub(output, y));
-    return pair(bt_sum(square, BT_ALL, false), count_of(square));
+    return pair(bt_sum(square, BT_ALL, false), count_elements(square));
 }
 
 static bt_array *distance_sums(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
     bt_array *distance = bt_abs(bt_sub(output, y));
-    return pair(bt_sum(distance, BT_ALL, false), count_of(distance));
+    return pair(bt_sum(distance, BT_ALL, false), count_elements(distance));
 }
 
 /* --- figures ---------------------------------------------------------------------------------------------------------- */
@@ -95,8 +95,7 @@ bt_metric bt_metric_top_k(int k) {
 bt_metric bt_metric_f1(void) { return (bt_metric){.name = "F1", .sums = bti_confusion_sums, .value = f1_of}; }
 
 bt_metric bt_metric_perplexity(void) {
-    return (bt_metric){
-        .name = "perplexity", .sums = entropy_sums, .value = perplexity_of, .lower_is_better = true};
+    return (bt_metric){.name = "perplexity", .sums = entropy_sums, .value = perplexity_of, .lower_is_better = true};
 }
 
 bt_metric bt_metric_mse(void) {

@@ -47,8 +47,8 @@ void bti_progress_epoch(bti_progress *progress, int64_t epoch, double loss, cons
     }
     double seconds = bti_now_seconds() - progress->start;
     int64_t steps = (epoch + 1) * progress->steps_per_epoch - progress->first;
-    fprintf(stderr, "epoch %lld/%d  loss %.4f%s  %.0f steps/s  %.1f s\n", (long long)(epoch + 1), progress->epochs, loss,
-            progress->judged, (double)steps / (seconds > 0 ? seconds : 1e-9), seconds);
+    fprintf(stderr, "epoch %lld/%d  loss %.4f%s  %.0f steps/s  %.1f s\n", (long long)(epoch + 1), progress->epochs,
+            loss, progress->judged, (double)steps / (seconds > 0 ? seconds : 1e-9), seconds);
 }
 
 void bti_progress_end(bti_progress *progress) {

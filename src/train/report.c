@@ -10,9 +10,11 @@
 enum { WIDTH = 560, HEIGHT = 240, LEFT = 56, RIGHT = 12, TOP = 12, BOTTOM = 28, GRID = 4, DEVICES = 64 };
 
 static const char head[] =
-    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\n"
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+    "content=\"width=device-width\">\n"
     "<title>berth: a training run</title>\n<style>\n"
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:1180px;padding:0 1em;color:#1c2733;background:#fff}\n"
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:1180px;padding:0 "
+    "1em;color:#1c2733;background:#fff}\n"
     "h1{font-size:1.5em}h2{font-size:1.1em;margin:2em 0 .5em}pre{overflow:auto;background:#f4f6f8;padding:1em}\n"
     "table{border-collapse:collapse}td,th{padding:.15em .7em;text-align:right;border-bottom:1px solid #e3e8ee}\n"
     ".charts{display:flex;flex-wrap:wrap;gap:1em}.best{font-weight:bold}.scroll{overflow:auto;max-height:24em}\n"
@@ -72,12 +74,15 @@ static double place_y(const chart *c, double y) {
 static void add_grid(bti_str *text, const chart *c) {
     for (int g = 0; g <= GRID; g++) {
         double y = c->low + (c->high - c->low) * g / GRID;
-        bti_str_addf(text, "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#8895a3\" stroke-opacity=\".3\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>",
+        bti_str_addf(text,
+                     "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#8895a3\" "
+                     "stroke-opacity=\".3\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>",
                      LEFT, WIDTH - RIGHT, place_y(c, y), place_y(c, y), LEFT - 6, place_y(c, y) + 4, y);
     }
     int64_t rows = bti_history_rows(c->history);
-    bti_str_addf(text, "<text x=\"%d\" y=\"%d\">epoch %.0f</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.0f</text>", LEFT, HEIGHT - 8,
-                 bti_history_at(c->history, 0, BTI_EPOCH) + 1, WIDTH - RIGHT, HEIGHT - 8,
+    bti_str_addf(text,
+                 "<text x=\"%d\" y=\"%d\">epoch %.0f</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">%.0f</text>",
+                 LEFT, HEIGHT - 8, bti_history_at(c->history, 0, BTI_EPOCH) + 1, WIDTH - RIGHT, HEIGHT - 8,
                  bti_history_at(c->history, rows - 1, BTI_EPOCH) + 1);
 }
 
@@ -146,7 +151,8 @@ static void add_epochs(bti_str *text, const bti_report *r) {
 
 static void add_confusion(bti_str *text, const bti_report *r) {
     if (!r->confusion) return;
-    bti_str_add(text, "<h2>Confusion matrix of the validation rows</h2><p>Row: the class that a row is of; column: the class that was guessed.</p>"
+    bti_str_add(text, "<h2>Confusion matrix of the validation rows</h2><p>Row: the class that a row is of; column: the "
+                      "class that was guessed.</p>"
                       "<div class=\"scroll\"><table><tr><th></th>");
     for (int64_t c = 0; c < r->classes; c++) bti_str_addf(text, "<th>%lld</th>", (long long)c);
     bti_str_add(text, "</tr>\n");
@@ -156,7 +162,8 @@ static void add_confusion(bti_str *text, const bti_report *r) {
         bti_str_addf(text, "<tr><th>%lld</th>", (long long)i);
         for (int64_t c = 0; c < r->classes; c++) {
             double count = r->confusion[i * r->classes + c];
-            bti_str_addf(text, "<td style=\"background:rgba(%s,%.2f)\">%.0f</td>", c == i ? "47,111,222" : "217,98,43", all > 0 ? 0.8 * count / all : 0, count);
+            bti_str_addf(text, "<td style=\"background:rgba(%s,%.2f)\">%.0f</td>", c == i ? "47,111,222" : "217,98,43",
+                         all > 0 ? 0.8 * count / all : 0, count);
         }
         bti_str_add(text, "</tr>\n");
     }
@@ -165,8 +172,9 @@ static void add_confusion(bti_str *text, const bti_report *r) {
 
 static void add_model(bti_str *text, const bti_report *r) {
     char *summary = bt_summary(r->model);
-    bti_str_addf(text, "<h2>Model</h2><p>%lld parameters; optimiser %s, rate %.4g; %lld rows in an epoch.</p><pre>", (long long)bt_parameter_count(r->model),
-                 bt_optimizer_name(r->optimizer), bt_optimizer_rate(r->optimizer), (long long)r->rows);
+    bti_str_addf(text, "<h2>Model</h2><p>%lld parameters; optimiser %s, rate %.4g; %lld rows in an epoch.</p><pre>",
+                 (long long)bt_parameter_count(r->model), bt_optimizer_name(r->optimizer),
+                 bt_optimizer_rate(r->optimizer), (long long)r->rows);
     add_escaped(text, summary ? summary : "");
     bti_str_add(text, "</pre>\n");
     bt_free(summary);
@@ -194,7 +202,8 @@ static void add_memory(bti_str *text) {
             if (bt_memory(devices[d], &memory) != BT_OK || !memory.peak) continue;
             bti_str_addf(text, "<tr><td>%s (", bt_device_name(devices[d]));
             add_escaped(text, bt_device_description(devices[d]));
-            bti_str_addf(text, ")</td><td>%.1f</td><td>%.1f</td></tr>\n", (double)memory.used / 1e6, (double)memory.peak / 1e6);
+            bti_str_addf(text, ")</td><td>%.1f</td><td>%.1f</td></tr>\n", (double)memory.used / 1e6,
+                         (double)memory.peak / 1e6);
         }
     }
     bti_str_add(text, "</table>\n");
@@ -217,8 +226,8 @@ static void write_page(bti_str *text, const bti_report *r) {
     int64_t epochs = bti_history_rows(r->history);
     for (int p = 0; p < BTI_PHASES; p++) seconds += r->seconds[p];
     bti_str_add(text, head);
-    bti_str_addf(text, "<h1>A training run</h1><p>%lld epoch%s, %lld steps, %.1f s.</p>\n", (long long)epochs, epochs == 1 ? "" : "s",
-                 (long long)r->steps, seconds);
+    bti_str_addf(text, "<h1>A training run</h1><p>%lld epoch%s, %lld steps, %.1f s.</p>\n", (long long)epochs,
+                 epochs == 1 ? "" : "s", (long long)r->steps, seconds);
     if (epochs) add_charts(text, r->history);
     add_epochs(text, r);
     add_confusion(text, r);

@@ -7,7 +7,13 @@
 
 #include "train/history.h"
 
-typedef enum bti_phase { BTI_PHASE_DATA, BTI_PHASE_STEPS, BTI_PHASE_VALIDATION, BTI_PHASE_CHECKPOINTS, BTI_PHASES } bti_phase;
+typedef enum bti_phase {
+    BTI_PHASE_DATA,
+    BTI_PHASE_STEPS,
+    BTI_PHASE_VALIDATION,
+    BTI_PHASE_CHECKPOINTS,
+    BTI_PHASES
+} bti_phase;
 
 typedef struct bti_report {
     const bt_layer *model;

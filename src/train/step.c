@@ -75,8 +75,8 @@ static bt_status make_function(const bti_steps *s, bti_step_shape *shape) {
         BT_ON(device) inputs[2] = bt_input_shape(bt_dtype_of(loss), (bt_shape){0});
         shape->sum_dtype = bt_dtype_of(loss);
         bt_array *sum = bt_add(inputs[2], bt_mul(loss, bt_num((double)shape->shapes[0].size[0])));
-        shape->function = bt_function_retain(
-            bt_function_new(inputs, 3, (bt_array *[]){loss, sum}, 2, r.updates, r.update_count));
+        shape->function =
+            bt_function_retain(bt_function_new(inputs, 3, (bt_array *[]){loss, sum}, 2, r.updates, r.update_count));
         status = bt_function_status(shape->function);
     }
     free_recording(&r);

@@ -8,7 +8,7 @@
 #define BTI_STEP_SHAPES 4 /* of batches that have functions: the usual one, the last of an epoch, and some more */
 
 typedef struct bti_step_shape {
-    bt_function *function; /* x, y, sum -> loss, sum + rows * loss */
+    bt_function *function;         /* x, y, sum -> loss, sum + rows * loss */
     bt_dtype dtypes[2], sum_dtype; /* of x and y, and of the loss */
     bt_shape shapes[2];
 } bti_step_shape;
