@@ -161,7 +161,7 @@ static void refused_new(void **state) {
         FAILS(bt_layer_set_state(layer, "calls", bt_ones(BT_I32, 2)), BT_INVALID_ARGUMENT, "calls");
         FAILS(bt_layer_set_state(layer, "calls", NULL), BT_INVALID_ARGUMENT, "NULL");
         assert_null(bt_layer_child(layer, 1));
-        FAILS(bt_error_status(), BT_OUT_OF_RANGE, "has 1 children, none is number 1");
+        FAILS(bt_error_status(), BT_OUT_OF_RANGE, "has 1 children; there is no number 1");
         bt_layer_retain(layer);
         bt_layer_release(layer);
     }
