@@ -17,12 +17,12 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"images", 60000, 784, 1024, false, false, false},        /* MNIST: 3 KiB a row, 3 MiB a batch */
-    {"large", 512, 150528, 32, false, false, false},          /* 3 x 224 x 224: 588 KiB a row, 18 MiB a batch */
-    {"small", 2000000, 16, 4096, false, false, false},        /* 64 bytes a row */
-    {"file", 60000, 784, 1024, false, true, false},           /* "images" of a mapped .npy that the system has in memory */
-    {"function", 60000, 784, 1024, false, false, true},       /* "images" copied by a function, row by row */
-    {"ordered", 60000, 784, 1024, true, false, false},        /* in order: views, no copies */
+    {"images", 60000, 784, 1024, false, false, false},  /* MNIST: 3 KiB a row, 3 MiB a batch */
+    {"large", 512, 150528, 32, false, false, false},    /* 3 x 224 x 224: 588 KiB a row, 18 MiB a batch */
+    {"small", 2000000, 16, 4096, false, false, false},  /* 64 bytes a row */
+    {"file", 60000, 784, 1024, false, true, false},     /* "images" of a mapped .npy that the system has in memory */
+    {"function", 60000, 784, 1024, false, false, true}, /* "images" copied by a function, row by row */
+    {"ordered", 60000, 784, 1024, true, false, false},  /* in order: views, no copies */
 };
 
 static double now(void) {
@@ -44,7 +44,8 @@ static bt_status copy_row(bt_example *example, void *data) {
 }
 
 static bt_dataset *open_data(bt_array *x, const char *path) {
-    if (chosen->mapped) return bt_save_npy(path, x) == BT_OK ? bt_dataset_npy(NULL, &path, 1) : bt_dataset_npy(NULL, NULL, 1);
+    if (chosen->mapped)
+        return bt_save_npy(path, x) == BT_OK ? bt_dataset_npy(NULL, &path, 1) : bt_dataset_npy(NULL, NULL, 1);
     bt_column column = BT_COLUMN("x", BT_F32, chosen->columns);
     if (chosen->mapped_function) return bt_dataset_callback(chosen->rows, &column, 1, copy_row, NULL);
     return bt_dataset_arrays(NULL, &x, 1);
@@ -85,8 +86,8 @@ static int measure(bt_dataset *data, int rounds, int workers) {
         copies[i] = malloc((size_t)(chosen->batch * chosen->columns) * sizeof *elements);
         if (!copies[i]) return EXIT_FAILURE;
     }
-    bt_loader *loader = bt_loader_new(data, .batch = chosen->batch, .workers = workers,
-                                      .shuffle = chosen->in_order ? NULL : bt_key(1));
+    bt_loader *loader =
+        bt_loader_new(data, .batch = chosen->batch, .workers = workers, .shuffle = chosen->in_order ? NULL : bt_key(1));
     for (int i = -1; i < rounds; i++) { /* the first one warms up */
         double copied = copy_all(copies), taken = take_epoch(loader);
         if (taken < 0) return give_up();
@@ -95,7 +96,8 @@ static int measure(bt_dataset *data, int rounds, int workers) {
         of_copy[i] = bytes / copied;
         quotient[i] = copied / taken;
     }
-    printf("{\"kind\": \"%s\", \"workers\": %d, \"loader\": %.4g, \"copy\": %.4g, \"quotient\": %.3f, \"quartiles\": [%.3f, %.3f]}\n",
+    printf("{\"kind\": \"%s\", \"workers\": %d, \"loader\": %.4g, \"copy\": %.4g, \"quotient\": %.3f, \"quartiles\": "
+           "[%.3f, %.3f]}\n",
            chosen->name, workers, quantile(of_loader, rounds, 0.5), quantile(of_copy, rounds, 0.5),
            quantile(quotient, rounds, 0.5), quantile(quotient, rounds, 0.25), quantile(quotient, rounds, 0.75));
     for (int i = 0; i < COPIES; i++) free(copies[i]);

@@ -23,8 +23,8 @@ static const char *write_text(const char *name, const char *text) {
 }
 
 /* All examples of a data set as one batch. */
-#define WHOLE(data, got)                                   \
-    bt_batch got = BT_BATCH_INIT;                          \
+#define WHOLE(data, got)                                      \
+    bt_batch got = BT_BATCH_INIT;                             \
     bt_loader *got##_of = bt_loader_new(data, .batch = 1000); \
     assert_true(bt_loader_next(got##_of, &got))
 
@@ -36,8 +36,8 @@ static bt_array *pairs(int64_t n) { return bt_reshape(bt_arange(0, (double)(2 * 
 static void of_arrays(void **state) {
     fresh("");
     BT_SCOPE {
-        bt_dataset *data = bt_dataset_arrays((const char *[]){"x", "y"},
-                                             (bt_array *[]){pairs(3), BT_ARRAY(int32_t, (3), 7, 8, 9)}, 2);
+        bt_dataset *data =
+            bt_dataset_arrays((const char *[]){"x", "y"}, (bt_array *[]){pairs(3), BT_ARRAY(int32_t, (3), 7, 8, 9)}, 2);
         OK(bt_dataset_status(data));
         assert_int_equal(bt_dataset_rows(data), 3);
         assert_int_equal(bt_dataset_columns(data), 2);
@@ -63,7 +63,8 @@ static void bad_arrays(void **state) {
     BT_SCOPE {
         bt_array *x = pairs(3), *lists[] = {x, pairs(2)}, *twice[] = {x, x};
 #define REFUSED(call, status, ...) FAILS(bt_dataset_status(call), status, ##__VA_ARGS__)
-        REFUSED(bt_dataset_arrays(NULL, lists, 2), BT_INVALID_ARGUMENT, HERE(0), "array 1 has 2 rows and array 0 has 3");
+        REFUSED(bt_dataset_arrays(NULL, lists, 2), BT_INVALID_ARGUMENT, HERE(0),
+                "array 1 has 2 rows and array 0 has 3");
         REFUSED(bt_dataset_arrays(NULL, NULL, 2), BT_INVALID_ARGUMENT, "the list of arrays is NULL");
         REFUSED(bt_dataset_arrays(NULL, lists, 0), BT_INVALID_ARGUMENT, "0 columns");
         REFUSED(bt_dataset_arrays(NULL, lists, 65), BT_INVALID_ARGUMENT, "65 columns");
@@ -74,7 +75,8 @@ static void bad_arrays(void **state) {
         REFUSED(bt_dataset_arrays(NULL, (bt_array *[]){bt_log(NULL)}, 1), BT_INVALID_ARGUMENT, "bt_log");
         REFUSED(bt_dataset_arrays(NULL, (bt_array *[]){bt_input(BT_F32, -1, 2)}, 1), BT_INVALID_ARGUMENT);
         bt_dataset *gone;
-        BT_SCOPE gone = bt_dataset_arrays(NULL, &x, 1);
+        BT_SCOPE
+            gone = bt_dataset_arrays(NULL, &x, 1);
         REFUSED(gone, BT_INVALID_ARGUMENT, "data set", "was released at the end of its scope");
         assert_int_equal(bt_dataset_rows(gone), -1);
         bt_dataset *poisoned = bt_dataset_arrays(NULL, NULL, 1);
@@ -95,8 +97,8 @@ static void of_npy_files(void **state) {
     BT_SCOPE {
         OK(bt_save_npy(path_of("x.npy"), pairs(5)));
         OK(bt_save_npy(path_of("y.npy"), bt_gt(bt_arange(0, 5, 1, BT_I64), 2)));
-        bt_dataset *data = bt_dataset_npy((const char *[]){"x", "y"},
-                                          (const char *[]){path_of("x.npy"), path_of("y.npy")}, 2);
+        bt_dataset *data =
+            bt_dataset_npy((const char *[]){"x", "y"}, (const char *[]){path_of("x.npy"), path_of("y.npy")}, 2);
         OK(bt_dataset_status(data));
         assert_int_equal(bt_dataset_rows(data), 5);
         for (int workers = 0; workers < 3; workers += 2) {
@@ -127,8 +129,8 @@ static void bad_npy_files(void **state) {
         OK(bt_save_npy(path_of("three.npy"), pairs(3)));
         OK(bt_save_npy(path_of("two.npy"), pairs(2)));
         OK(bt_save_npy(path_of("scalar.npy"), bt_f32(1)));
-        REFUSED(bt_dataset_npy(NULL, (const char *[]){path_of("three.npy"), path_of("two.npy")}, 2), BT_INVALID_ARGUMENT,
-                "two.npy has 2 rows");
+        REFUSED(bt_dataset_npy(NULL, (const char *[]){path_of("three.npy"), path_of("two.npy")}, 2),
+                BT_INVALID_ARGUMENT, "two.npy has 2 rows");
         REFUSED(bt_dataset_npy(NULL, (const char *[]){path_of("none.npy")}, 1), BT_NOT_FOUND, HERE(0), "none.npy");
         REFUSED(bt_dataset_npy(NULL, (const char *[]){NULL}, 1), BT_INVALID_ARGUMENT, "the path is NULL");
         REFUSED(bt_dataset_npy(NULL, NULL, 1), BT_INVALID_ARGUMENT, "the list of paths is NULL");
@@ -314,7 +316,8 @@ static bt_status letters(bt_example *example, void *data) {
 static void all_on_a_device(void **state) {
     fresh("devices=sim:gpu*2,default_device=cpu");
     BT_SCOPE {
-        bt_dataset *data = bt_dataset_arrays(NULL, (bt_array *[]){pairs(3), bt_to(bt_arange(0, 3, 1, BT_I32), "gpu:1")}, 2);
+        bt_dataset *data =
+            bt_dataset_arrays(NULL, (bt_array *[]){pairs(3), bt_to(bt_arange(0, 3, 1, BT_I32), "gpu:1")}, 2);
         bt_dataset *there = bt_dataset_to(bt_dataset_select(data, (int64_t[]){2, 1}, 2), "gpu:0");
         OK(bt_dataset_status(there));
         WHOLE(there, batch);
@@ -340,11 +343,16 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_arrays),       cmocka_unit_test(bad_arrays),
-        cmocka_unit_test(of_npy_files),    cmocka_unit_test(bad_npy_files),
-        cmocka_unit_test(npy_files_of_other_layouts), cmocka_unit_test(of_a_csv_file),
-        cmocka_unit_test(maps),            cmocka_unit_test(selections),
-        cmocka_unit_test(splits),          cmocka_unit_test(all_on_a_device),
+        cmocka_unit_test(of_arrays),
+        cmocka_unit_test(bad_arrays),
+        cmocka_unit_test(of_npy_files),
+        cmocka_unit_test(bad_npy_files),
+        cmocka_unit_test(npy_files_of_other_layouts),
+        cmocka_unit_test(of_a_csv_file),
+        cmocka_unit_test(maps),
+        cmocka_unit_test(selections),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(all_on_a_device),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -42,11 +42,11 @@ static int read_epoch(bt_loader *loader, int *got) {
     return count;
 }
 
-#define EPOCH(loader, ...)                                                 \
-    do {                                                                   \
-        int got_[2 * N], expected_[] = {__VA_ARGS__};                      \
-        assert_int_equal(read_epoch(loader, got_), COUNT(expected_));      \
-        assert_memory_equal(got_, expected_, sizeof expected_);            \
+#define EPOCH(loader, ...)                                            \
+    do {                                                              \
+        int got_[2 * N], expected_[] = {__VA_ARGS__};                 \
+        assert_int_equal(read_epoch(loader, got_), COUNT(expected_)); \
+        assert_memory_equal(got_, expected_, sizeof expected_);       \
     } while (0)
 
 /* --- the order ---------------------------------------------------------------------------------------------------------- */
@@ -182,6 +182,32 @@ static void on_devices(void **state) {
     OK(bt_shutdown());
 }
 
+/* The next batches come to the GPU while this one is held, without a call; not more than fit into the bytes. The memory of batches that were handed out is
+ * given back. */
+static void batches_move_meanwhile(void **state) {
+    enum { ROW = 1024 * sizeof(float), BATCH_BYTES = 16 * ROW };
+    fresh("devices=sim:gpu*1,default_device=cpu");
+    for (int called = 0; called < 2; called++)
+        BT_SCOPE {
+            bt_array *x = bt_uniform(bt_key(0), BT_F32, 256, 1024);
+            OK(bt_block(x));
+            bt_dataset *data = bt_dataset_arrays(NULL, &x, 1);
+            size_t before = memory("gpu").used;
+            bt_loader *loader = bt_loader_new(data, .batch = 16, .shuffle = called ? bt_key(1) : NULL, .device = "gpu",
+                                              .ahead_bytes = 2 * BATCH_BYTES + BATCH_BYTES / 2);
+            bt_batch batch = BT_BATCH_INIT;
+            for (int i = 0; i < 5; i++) {
+                assert_true(bt_loader_next(loader, &batch));
+                for (int k = 0; k < SOON * 1000 && memory("gpu").used - before < 3 * BATCH_BYTES; k++) sleep_ms(1);
+                sleep_ms(5); /* no more than this one and two come */
+                assert_int_equal(memory("gpu").used - before, 3 * BATCH_BYTES);
+            }
+            bt_loader_release(bt_loader_retain(loader));
+        }
+    assert_int_equal(memory("gpu").used, 0);
+    OK(bt_shutdown());
+}
+
 /* --- options ------------------------------------------------------------------------------------------------------------ */
 
 static void bad_options(void **state) {
@@ -189,7 +215,8 @@ static void bad_options(void **state) {
     BT_SCOPE {
         bt_dataset *data = numbers();
         bt_loader *loader = bt_loader_new(data, .batch = 11, .drop_last = true);
-        FAILS(bt_loader_status(loader), BT_INVALID_ARGUMENT, HERE(-1), "no batch would come: batch is 11", "10 examples");
+        FAILS(bt_loader_status(loader), BT_INVALID_ARGUMENT, HERE(-1), "no batch would come: batch is 11",
+              "10 examples");
         FAILS(bt_loader_status(bt_loader_new(data, .batch = -1)), BT_INVALID_ARGUMENT, "batch is -1");
         FAILS(bt_loader_status(bt_loader_new(data, .workers = -1)), BT_INVALID_ARGUMENT, "workers is -1");
         FAILS(bt_loader_status(bt_loader_new(data, .workers = 1000)), BT_INVALID_ARGUMENT, "workers is 1000");
@@ -261,7 +288,11 @@ static void states_that_do_not_fit(void **state) {
         FAILS(bt_loader_restore(bt_loader_new(fewer, .batch = 3, .shuffle = bt_key(1)), saved), BT_FAILED_PRECONDITION,
               "10 examples, this one has 4");
         static const char *const nonsense[] = {
-            NULL, "", "berth-loader-1", "epoch=1", "berth-loader-1 epoch=1 next=9999999999999999999 batch=3",
+            NULL,
+            "",
+            "berth-loader-1",
+            "epoch=1",
+            "berth-loader-1 epoch=1 next=9999999999999999999 batch=3",
             "berth-loader-1 epoch=-1 next=0 batch=3 examples=10 shuffle=0000000000000001 drop_last=0",
             "berth-loader-1 epoch=0 next=-1 batch=3 examples=10 shuffle=0000000000000001 drop_last=0",
             "berth-loader-1 epoch=0 next=9 batch=3 examples=10 shuffle=0000000000000001 drop_last=0",
@@ -276,7 +307,9 @@ static void states_that_do_not_fit(void **state) {
 
 /* --- training ----------------------------------------------------------------------------------------------------------- */
 
-static bt_layer *small_model(void) { return bt_chain(bt_dense(3, 8, bt_relu, bt_key(0)), bt_dense(8, 10, NULL, bt_key(1))); }
+static bt_layer *small_model(void) {
+    return bt_chain(bt_dense(3, 8, bt_relu, bt_key(0)), bt_dense(8, 10, NULL, bt_key(1)));
+}
 
 static void expect_same_parameters(bt_layer *a, bt_layer *b) {
     bt_shared *of_a[4], *of_b[4];
@@ -291,7 +324,8 @@ static void training_by_a_loader(void **state) {
         bt_array *x = bt_reshape(bt_arange(0, 3 * N, 1, BT_F32), N, 3), *y = bt_arange(0, N, 1, BT_I32);
         bt_layer *by_arrays = small_model(), *by_loader = small_model();
         bt_fit_report report, same;
-        OK(bt_fit(by_arrays, bt_sgd(0.01), x, y, BT_FIT_OPTIONS(.epochs = 3, .batch = 4, .seed = 5, .quiet = true), &report));
+        OK(bt_fit(by_arrays, bt_sgd(0.01), x, y, BT_FIT_OPTIONS(.epochs = 3, .batch = 4, .seed = 5, .quiet = true),
+                  &report));
         bt_loader *loader = bt_loader_new(called_numbers(), .batch = 4, .shuffle = bt_key(5), .workers = 2);
         OK(bt_fit_loader(by_loader, bt_sgd(0.01), loader, BT_FIT_OPTIONS(.epochs = 3, .quiet = true), &same));
         assert_int_equal(same.steps, 9);
@@ -332,11 +366,13 @@ static void bad_training(void **state) {
         bt_loader *loader = bt_loader_new(numbers());
         bt_array *alone = bt_arange(0, 4, 1, BT_F32);
         bt_loader *one = bt_loader_new(bt_dataset_arrays(NULL, &alone, 1));
-        FAILS(bt_fit_loader(model, bt_sgd(1), NULL, NULL, NULL), BT_INVALID_ARGUMENT, HERE(0), "bt_fit_loader: the loader is NULL");
+        FAILS(bt_fit_loader(model, bt_sgd(1), NULL, NULL, NULL), BT_INVALID_ARGUMENT, HERE(0),
+              "bt_fit_loader: the loader is NULL");
         FAILS(bt_fit_loader(NULL, bt_sgd(1), loader, NULL, NULL), BT_INVALID_ARGUMENT, "the model is NULL");
         FAILS(bt_fit_loader(model, NULL, loader, NULL, NULL), BT_INVALID_ARGUMENT, "the optimiser is NULL");
         FAILS(bt_fit_loader(model, bt_sgd(1), one, NULL, NULL), BT_INVALID_ARGUMENT, "1 columns");
-        FAILS(bt_fit_loader(model, bt_sgd(1), loader, BT_FIT_OPTIONS(.batch = 3), NULL), BT_INVALID_ARGUMENT, "not options here");
+        FAILS(bt_fit_loader(model, bt_sgd(1), loader, BT_FIT_OPTIONS(.batch = 3), NULL), BT_INVALID_ARGUMENT,
+              "not options here");
         FAILS(bt_fit_loader(model, bt_sgd(1), bt_loader_new(NULL), NULL, NULL), BT_INVALID_ARGUMENT, "bt_loader_new");
     }
     OK(bt_shutdown());
@@ -349,6 +385,7 @@ int main(void) {
         cmocka_unit_test(batches_tell_where_they_are),
         cmocka_unit_test(batches_are_borrowed),
         cmocka_unit_test(on_devices),
+        cmocka_unit_test(batches_move_meanwhile),
         cmocka_unit_test(bad_options),
         cmocka_unit_test(the_state_of_a_loader),
         cmocka_unit_test(states_that_do_not_fit),

@@ -74,7 +74,20 @@ static void padding(void **state) {
 /* --- failures ------------------------------------------------------------------------------------------------------------- */
 
 enum { FAILING = 37 };
-typedef enum failure { NOTHING, SAID, UNSAID, OF_A_CALL, NO_STATUS, SAID_OK, UNSIZED, NEGATIVE, HUGE_SIZE, NOT_RAGGED, NO_COLUMN, OTHER_EXAMPLE } failure;
+typedef enum failure {
+    NOTHING,
+    SAID,
+    UNSAID,
+    OF_A_CALL,
+    NO_STATUS,
+    SAID_OK,
+    UNSIZED,
+    NEGATIVE,
+    HUGE_SIZE,
+    NOT_RAGGED,
+    NO_COLUMN,
+    OTHER_EXAMPLE
+} failure;
 
 static bt_status misbehave(bt_example *example, failure how) {
     bt_example other = *example;
@@ -169,7 +182,9 @@ static atomic_bool may_end;
 
 static bt_status make_counted(bt_example *example, void *data) {
     int now = atomic_fetch_add(&running, 1) + 1;
-    for (int most = atomic_load(&most_running); most < now && !atomic_compare_exchange_weak(&most_running, &most, now);) {}
+    for (int most = atomic_load(&most_running);
+         most < now && !atomic_compare_exchange_weak(&most_running, &most, now);) {
+    }
     atomic_fetch_add(&begun, 1);
     if (data && example->index % 3 == 0) sleep_ms(3); /* later ones are ready before */
     memset(example->data[0], 1, 1000);

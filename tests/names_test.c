@@ -732,8 +732,7 @@ static void every_public_function_is_here(void **state) {
     static const char *const headers[] = {
         "array",   "device",   "dist",   "dtype", "file",      "flags",   "function", "grad",      "nn",
         "ops",     "random",   "status", "task",  "train",     "view",    "call",     "attention", "losses",
-        "windows", "matrices", "linalg", "check", "transform", "control", "custom",
-        "data"};
+        "windows", "matrices", "linalg", "check", "transform", "control", "custom",   "data"};
     for (int i = 0; i < COUNT(headers); i++) {
         char path[512];
         snprintf(path, sizeof path, BERTH_SOURCE_DIR "/include/berth/%s.h", headers[i]);

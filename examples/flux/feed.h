@@ -48,10 +48,12 @@ static inline void show_trace(const char *path) {
     for (int i = 0; i < count; i++) {
         const event *e = &events[i];
         bool overlaps = false;
-        int from = (int)((e->begin - first) / (end - first) * WIDTH), to = (int)((e->begin + e->length - first) / (end - first) * WIDTH);
+        int from = (int)((e->begin - first) / (end - first) * WIDTH),
+            to = (int)((e->begin + e->length - first) / (end - first) * WIDTH);
         for (int k = from; k <= to && k < WIDTH; k++) lines[e->copy ? 0 : 1][k] = '#';
         for (int k = 0; k < count && e->copy; k++)
-            overlaps |= !events[k].copy && events[k].begin < e->begin + e->length && e->begin < events[k].begin + events[k].length;
+            overlaps |= !events[k].copy && events[k].begin < e->begin + e->length &&
+                        e->begin < events[k].begin + events[k].length;
         copies += e->copy;
         beside += overlaps;
     }

@@ -8,8 +8,8 @@ int main(void) {
     BT_ON("cpu") x = bt_uniform(bt_key(0), BT_F32, ROWS, COLUMNS);
     bt_dataset *data = bt_dataset_arrays((const char *[]){"x"}, &x, 1);
     bt_device *gpu = bt_device_of(w);
-    bt_loader *loader =
-        bt_loader_new(data, .batch = BATCH, .shuffle = bt_key(1), .device = bt_device_name(gpu), .ahead_bytes = 1 << 20);
+    bt_loader *loader = bt_loader_new(data, .batch = BATCH, .shuffle = bt_key(1), .device = bt_device_name(gpu),
+                                      .ahead_bytes = 1 << 20);
 
     bt_profile *profile = bt_profile_start();
     bt_batch batch = BT_BATCH_INIT;

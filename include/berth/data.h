@@ -62,7 +62,7 @@ BT_API bt_dataset *bt_dataset_csv(const char *path, const bt_column *columns, in
 
 /* An example while a function of the program's makes it or takes it. Valid during the call. */
 typedef struct bt_example {
-    int64_t index;         /* which example of the data set, from 0 */
+    int64_t index; /* which example of the data set, from 0 */
     int columns;
     void *const *data;     /* of each column: its elements, row-major; NULL: of a ragged one that has no size yet */
     const bt_shape *shape; /* of each column, in this example */
@@ -136,8 +136,9 @@ typedef struct bt_loader_options {
     bool drop_last BTI_INITIALLY(false); /* leaves out a last batch that is smaller */
     /* Threads that make batches ahead, up to 256 [one with `device`; else none: bt_loader_next makes them]. */
     int workers BTI_INITIALLY(0);
-    const char *device BTI_INITIALLY(NULL); /* batches are moved there as they are made [they stay where they are made] */
-    uint64_t ahead_bytes BTI_INITIALLY(0);  /* of batches that are made and not handed out; one may be larger [64 MiB] */
+    const char *
+        device BTI_INITIALLY(NULL); /* batches are moved there as they are made [they stay where they are made] */
+    uint64_t ahead_bytes BTI_INITIALLY(0); /* of batches that are made and not handed out; one may be larger [64 MiB] */
 } bt_loader_options;
 #define BT_LOADER(...) BTI_OPTIONS(bt_loader_options, __VA_ARGS__)
 
@@ -177,7 +178,8 @@ typedef struct bt_batch {
     int64_t rows BTI_INITIALLY(0);   /* examples in it */
     int columns BTI_INITIALLY(0);
     bt_array *const *arrays BTI_INITIALLY(NULL); /* of each column: [rows, ...] */
-    bt_array *const *sizes BTI_INITIALLY(NULL);  /* of each column: int32 [rows], the ragged size of each example; NULL: not ragged */
+    bt_array *const *
+        sizes BTI_INITIALLY(NULL); /* of each column: int32 [rows], the ragged size of each example; NULL: not ragged */
     const bt_column *column BTI_INITIALLY(NULL); /* their descriptions */
 } bt_batch;
 #define BT_BATCH_INIT BTI_INFO_INIT(bt_batch)

@@ -91,8 +91,7 @@ static bt_status record_order(bti_batcher *b, int64_t epoch) {
     bt_status status = BT_OK;
     BT_SCOPE {
         bt_array *order = NULL;
-        BT_ON(bt_device_long_name(bt_device_of(d->arrays[0])))
-            order = order_here(b, epoch);
+        BT_ON(bt_device_long_name(bt_device_of(d->arrays[0]))) order = order_here(b, epoch);
         for (int c = 0; c < d->count && order; c++)
             bt_assign(&b->orders[c], c ? bt_to(order, bt_device_long_name(bt_device_of(d->arrays[c]))) : order);
         if (order) status = bt_peek_status(order) == BT_OK ? BT_OK : bt_block(order);
@@ -128,7 +127,7 @@ static bt_status start_batch(const bti_batcher *b, bt_array **arrays, int count)
     return b->starts ? bt_eval_all(arrays, count) : BT_OK;
 }
 
-static bt_status make_batch(const bti_batcher *b, bti_maker *maker, bti_made *made) {
+static bt_status make_batch(const bti_batcher *b, bti_example_maker *maker, bti_made *made) {
     bt_array *arrays[2 * BT_MAX_COLUMNS] = {0};
     int columns = b->dataset->count;
     int64_t first = made->number * b->batch;
@@ -136,7 +135,7 @@ static bt_status make_batch(const bti_batcher *b, bti_maker *maker, bti_made *ma
     if (b->recorded)
         BTI_TRY(record_batch(b, first, made->rows, arrays));
     else
-        BTI_TRY(bti_gather(&b->gatherer, maker, b->order, first, made->rows, arrays, arrays + columns));
+        BTI_TRY(bti_gather_rows(&b->gatherer, maker, b->order, first, made->rows, arrays, arrays + columns));
     BTI_TRY(start_batch(b, arrays, 2 * columns));
     made->arrays = bti_calloc(2 * (size_t)columns, sizeof *made->arrays);
     if (!made->arrays) return bti_no_memory();
@@ -148,7 +147,7 @@ static bt_status make_batch(const bti_batcher *b, bti_maker *maker, bti_made *ma
     return BT_OK;
 }
 
-void bti_batcher_make(const bti_batcher *b, bti_maker *maker, int64_t number, bti_made *made) {
+void bti_batcher_make(const bti_batcher *b, bti_example_maker *maker, int64_t number, bti_made *made) {
     *made = (bti_made){.number = number};
     BT_SCOPE
         if (make_batch(b, maker, made) != BT_OK) made->error = bti_error_last();

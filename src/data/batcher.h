@@ -40,7 +40,7 @@ void bti_batcher_close(bti_batcher *batcher); /* a zero one is fine */
 /* Sets the order of an epoch. No batch may be in the making. Gathered: computes and waits. */
 bt_status bti_batcher_order(bti_batcher *batcher, int64_t epoch);
 /* Makes a batch of the epoch. */
-void bti_batcher_make(const bti_batcher *batcher, bti_maker *maker, int64_t number, bti_made *made);
+void bti_batcher_make(const bti_batcher *batcher, bti_example_maker *maker, int64_t number, bti_made *made);
 /* Bytes of a whole batch, with ragged columns as small as can be. */
 uint64_t bti_batcher_least_bytes(const bti_batcher *batcher);
 

@@ -77,8 +77,9 @@ static bt_status check_shape(const bt_column *column, int number) {
         int64_t size = column->shape.size[d];
         if (size == BT_RAGGED && ++ragged == 1) continue;
         if (size < 0)
-            return bti_fail(BT_INVALID_ARGUMENT, size == BT_RAGGED ? "column %d: axis %d is the second ragged one (%lld)"
-                                                                   : "column %d: the size of axis %d is %lld",
+            return bti_fail(BT_INVALID_ARGUMENT,
+                            size == BT_RAGGED ? "column %d: axis %d is the second ragged one (%lld)"
+                                              : "column %d: the size of axis %d is %lld",
                             number, d, (long long)size);
         if (!bti_mul_size(bytes, (size_t)size, &bytes) || bytes > PTRDIFF_MAX)
             return bti_fail(BT_INVALID_ARGUMENT, "column %d: its sizes overflow", number);

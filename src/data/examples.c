@@ -50,13 +50,13 @@ void bti_scratch_reset(bti_scratch *scratch) {
     scratch->first->used = 0;
     scratch->last = scratch->first;
 }
-void bti_scratch_free(bti_scratch *scratch) {
+static void free_scratch(bti_scratch *scratch) {
     free_chunks(scratch->first);
     *scratch = (bti_scratch){0};
 }
-void bti_maker_free(bti_maker *maker) {
-    bti_scratch_free(&maker->of_example);
-    bti_scratch_free(&maker->of_batch);
+void bti_example_maker_free(bti_example_maker *maker) {
+    free_scratch(&maker->of_example);
+    free_scratch(&maker->of_batch);
 }
 
 /* --- the leaf --------------------------------------------------------------------------------------------------------- */
@@ -116,9 +116,9 @@ void *bt_example_resize(bt_example *example, int column, int64_t size) {
         return (void)!bti_fail(BT_INVALID_ARGUMENT, "this is not the example that the calling function makes"), NULL;
     int axis = column >= 0 && column < m->dataset->count ? bti_column_ragged_axis(&m->dataset->columns[column]) : -1;
     if (axis < 0 || size < 0) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, axis < 0 ? "column %d (size %lld) is not a ragged one"
-                                                      : "column %d: the size is %lld",
-                        column, (long long)size);
+        (void)!bti_fail(BT_INVALID_ARGUMENT,
+                        axis < 0 ? "column %d (size %lld) is not a ragged one" : "column %d: the size is %lld", column,
+                        (long long)size);
         return NULL;
     }
     size_t bytes = bt_dtype_size(m->dataset->columns[column].dtype);
@@ -158,8 +158,8 @@ static bt_status example_failed(int64_t index, bt_status status, const bti_error
     bool said = last && last != before && bti_error_code(last) == status;
     bt_status known = bti_is_status(status) ? status : BT_UNKNOWN;
     if (bti_is_status(status))
-        (void)!bti_fail(known, "example %lld: its function fails with %s%s%s", (long long)index,
-                        bt_status_name(status), said ? ": " : "", said ? bti_error_message(last) : "");
+        (void)!bti_fail(known, "example %lld: its function fails with %s%s%s", (long long)index, bt_status_name(status),
+                        said ? ": " : "", said ? bti_error_message(last) : "");
     else
         (void)!bti_fail(known, "example %lld: its function returns %d, which is no status", (long long)index,
                         (int)status);
@@ -185,7 +185,8 @@ static bt_status call_function(making *m, const bt_example *from) {
     bti_user_calls calls = bti_user_calls_begin();
     bti_lock_user_begin();
     BT_SCOPE
-        status = from ? m->dataset->map(from, &m->head, m->dataset->data) : m->dataset->make(&m->head, m->dataset->data);
+        status =
+            from ? m->dataset->map(from, &m->head, m->dataset->data) : m->dataset->make(&m->head, m->dataset->data);
     bti_lock_user_end();
     bti_user_calls_end(calls);
     making_now = m->outer;
@@ -195,8 +196,8 @@ static bt_status call_function(making *m, const bt_example *from) {
     return status == BT_OK ? check_sizes(m) : status;
 }
 
-static bt_status fill_example(bti_maker *maker, const bt_dataset *d, int64_t index, void **data, bt_shape *shape,
-                              bti_scratch *memory) {
+static bt_status fill_example(bti_example_maker *maker, const bt_dataset *d, int64_t index, void **data,
+                              bt_shape *shape, bti_scratch *memory) {
     void *from_data[BT_MAX_COLUMNS];
     bt_shape from_shape[BT_MAX_COLUMNS];
     bt_example from = {index, 0, from_data, from_shape};
@@ -208,12 +209,13 @@ static bt_status fill_example(bti_maker *maker, const bt_dataset *d, int64_t ind
     return call_function(&m, &from);
 }
 
-bt_status bti_example_fill(bti_maker *maker, const bt_dataset *dataset, int64_t index, void **data, bt_shape *shape) {
+bt_status bti_example_fill(bti_example_maker *maker, const bt_dataset *dataset, int64_t index, void **data,
+                           bt_shape *shape) {
     bti_scratch_reset(&maker->of_example);
     return fill_example(maker, dataset, index, data, shape, &maker->of_batch);
 }
 
-bt_status bti_example_view(bti_maker *maker, const bt_dataset *d, int64_t index, void **data, bt_shape *shape) {
+bt_status bti_example_view(bti_example_maker *maker, const bt_dataset *d, int64_t index, void **data, bt_shape *shape) {
     if (d->kind == BTI_DATASET_SELECT) return bti_example_view(maker, d->of, d->selected[index], data, shape);
     bool made = d->kind == BTI_DATASET_CALLBACK || d->kind == BTI_DATASET_MAP;
     for (int c = 0; c < d->count; c++) {

@@ -37,7 +37,7 @@ void bti_gatherer_close(bti_gatherer *gatherer) {
 
 typedef struct job {
     const bti_gatherer *of;
-    bti_maker *maker;
+    bti_example_maker *maker;
     const int32_t *rows;
     int64_t first, count;
     bti_piece *pieces[BT_MAX_COLUMNS];  /* of the arrays; NULL: not taken, or given back */
@@ -136,13 +136,11 @@ static bt_status make_examples(job *j, const bt_dataset *d, ragged *parts) {
     void *data[BT_MAX_COLUMNS];
     bt_shape shape[BT_MAX_COLUMNS];
     if (d->kind == BTI_DATASET_MAP && j->of->leaf.dataset->kind == BTI_DATASET_FILES)
-        for (int c = 0; c < j->of->leaf.dataset->count; c++)
-            BTI_TRY(bti_mapped_check(&j->of->leaf.dataset->mapped[c]));
+        for (int c = 0; c < j->of->leaf.dataset->count; c++) BTI_TRY(bti_mapped_check(&j->of->leaf.dataset->mapped[c]));
     for (int64_t i = 0; i < j->count; i++) {
         for (int c = 0; c < d->count; c++) {
             data[c] = NULL;
-            if (j->pieces[c])
-                data[c] = (char *)j->pieces[c]->data + (size_t)i * bti_column_bytes(&d->columns[c]);
+            if (j->pieces[c]) data[c] = (char *)j->pieces[c]->data + (size_t)i * bti_column_bytes(&d->columns[c]);
         }
         BTI_TRY(bti_example_fill(j->maker, d, row_of(j, i), data, shape));
         for (int c = 0; c < d->count; c++) {
@@ -164,7 +162,8 @@ static bt_status make_examples(job *j, const bt_dataset *d, ragged *parts) {
 static void stack_ragged(const job *j, const bt_column *column, int c, int columns, const ragged *parts) {
     int axis = bti_column_ragged_axis(column);
     size_t element = bt_dtype_size(column->dtype), before = 1, behind = element, longest = (size_t)j->longest[c];
-    for (int d = 0; d < column->shape.rank; d++) *(d < axis ? &before : &behind) *= d == axis ? 1 : (size_t)column->shape.size[d];
+    for (int d = 0; d < column->shape.rank; d++)
+        *(d < axis ? &before : &behind) *= d == axis ? 1 : (size_t)column->shape.size[d];
     unsigned char *to = j->pieces[c]->data;
     for (int64_t i = 0; i < j->count; i++) {
         const ragged *part = &parts[i * columns + c];
@@ -226,8 +225,8 @@ static bt_status lend_columns(job *j, const bt_dataset *d, bt_array **arrays, bt
     return BT_OK;
 }
 
-bt_status bti_gather(const bti_gatherer *gatherer, bti_maker *maker, const int32_t *rows, int64_t first, int64_t count,
-                     bt_array **arrays, bt_array **sizes) {
+bt_status bti_gather_rows(const bti_gatherer *gatherer, bti_example_maker *maker, const int32_t *rows, int64_t first,
+                          int64_t count, bt_array **arrays, bt_array **sizes) {
     job j = {.of = gatherer, .maker = maker, .rows = rows, .first = first, .count = count};
     const bt_dataset *d = gatherer->dataset;
     maker->leaf = &gatherer->leaf;

@@ -131,9 +131,11 @@ bt_dataset *bt_dataset_csv(const char *path, const bt_column *columns, int count
             status = bti_fail(BT_INVALID_ARGUMENT, "column %d is ragged; lines of a CSV file are equally long", i);
     BT_SCOPE {
         bt_array *table = NULL;
-        if (status == BT_OK) BT_ON("cpu") table = bt_load_csv(path, BT_F64);
+        if (status == BT_OK)
+            BT_ON("cpu") table = bt_load_csv(path, BT_F64);
         if (status == BT_OK) status = bt_block(table);
-        if (status == BT_OK) BT_ON("cpu") status = cut_table(d, table, path);
+        if (status == BT_OK)
+            BT_ON("cpu") status = cut_table(d, table, path);
     }
     return bti_dataset_own(d, status);
 }

@@ -16,9 +16,10 @@
 
 static void clear_loader(void *object) {
     bt_loader *l = object;
-    if (l->process && l->process != getpid()) return; /* a forked child: the workers are not there, and may have held locks */
+    if (l->process && l->process != getpid())
+        return; /* a forked child: the workers are not there, and may have held locks */
     bti_made_release(&l->current);
-    bti_maker_free(&l->maker);
+    bti_example_maker_free(&l->maker);
     if (l->workers) {
         bti_workers_end(l->workers);
     } else if (l->batcher) {
@@ -34,9 +35,7 @@ static bt_loader loader_without_memory = {.head = BTI_NO_MEMORY};
 static const bti_handle_class loader_class = {BTI_OWNED_LOADER, sizeof(bt_loader), clear_loader,
                                               &loader_without_memory};
 
-bt_loader *bt_loader_retain(bt_loader *loader) {
-    return bti_handle_retain(&loader_class, loader, "bt_loader_retain");
-}
+bt_loader *bt_loader_retain(bt_loader *loader) { return bti_handle_retain(&loader_class, loader, "bt_loader_retain"); }
 void bt_loader_release(bt_loader *loader) { bti_handle_release(&loader_class, loader, "bt_loader_release"); }
 
 bt_status bt_loader_status(const bt_loader *loader) {
@@ -54,9 +53,9 @@ int bti_loader_columns(const bt_loader *l) { return l->batcher->dataset->count; 
 /* --- making ----------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_loader_options, name)
-static const bti_member loader_option_members[] = {MEMBER(size),      MEMBER(by_name), MEMBER(batch),
-                                                   MEMBER(shuffle),   MEMBER(drop_last), MEMBER(workers),
-                                                   MEMBER(device),    MEMBER(ahead_bytes)};
+static const bti_member loader_option_members[] = {MEMBER(size),    MEMBER(by_name),    MEMBER(batch),
+                                                   MEMBER(shuffle), MEMBER(drop_last),  MEMBER(workers),
+                                                   MEMBER(device),  MEMBER(ahead_bytes)};
 #undef MEMBER
 static const bti_sized_type loader_options_layout =
     BTI_SIZED_TYPE(bt_loader_options, "options", "BT_LOADER(.batch = 64)", loader_option_members, NULL);
@@ -139,7 +138,8 @@ bt_status bti_loader_enter(bt_loader *l, const char *name) {
     if (l->process != getpid())
         return bti_fail(BT_FAILED_PRECONDITION, "the loader was made by the process that this one was forked from");
     if (l->workers && bti_workers_are_calling(l->workers))
-        return bti_fail(BT_FAILED_PRECONDITION, "a function that makes the loader's examples cannot ask it for batches");
+        return bti_fail(BT_FAILED_PRECONDITION,
+                        "a function that makes the loader's examples cannot ask it for batches");
     if (atomic_flag_test_and_set(&l->busy))
         return bti_fail(BT_FAILED_PRECONDITION, "another call uses the loader; it serves one at a time");
     return BT_OK;

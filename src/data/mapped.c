@@ -11,8 +11,9 @@ static bt_status check_layout(const bti_npy *n) {
         return bti_fail(BT_UNIMPLEMENTED, "%s: its numbers are big-endian and cannot be mapped; bt_load_npy reads them",
                         n->file->path);
     if (n->fortran_order && n->shape.rank > 1)
-        return bti_fail(BT_UNIMPLEMENTED, "%s: column-major (fortran_order), so that no example lies in one piece; "
-                                          "bt_load_npy reads it, or save numpy.ascontiguousarray of it",
+        return bti_fail(BT_UNIMPLEMENTED,
+                        "%s: column-major (fortran_order), so that no example lies in one piece; "
+                        "bt_load_npy reads it, or save numpy.ascontiguousarray of it",
                         n->file->path);
     return BT_OK;
 }
@@ -23,9 +24,8 @@ static bt_status check_bytes(const bti_npy *n) {
         if (__builtin_mul_overflow(bytes, (uint64_t)n->shape.size[d], &bytes))
             return bti_file_damaged(n->file, 8, "the shape overflows");
     if (bytes == n->file->size - n->data_begin) return BT_OK;
-    return bti_file_damaged(n->file, n->data_begin,
-                            "dtype and shape take %" PRIu64 " bytes, the file holds %" PRIu64, bytes,
-                            n->file->size - n->data_begin);
+    return bti_file_damaged(n->file, n->data_begin, "dtype and shape take %" PRIu64 " bytes, the file holds %" PRIu64,
+                            bytes, n->file->size - n->data_begin);
 }
 
 bt_status bti_mapped_open(const char *path, bti_mapped *mapped) {

@@ -8,7 +8,8 @@
 #include "base/lock.h"
 
 #define SECONDS_TO_WAIT 10
-#define LARGE ((size_t)1 << 20) /* so many bytes are put into a huge page, of HUGE bytes with what bti_alloc_large asks for */
+#define LARGE \
+    ((size_t)1 << 20) /* so many bytes are put into a huge page, of HUGE bytes with what bti_alloc_large asks for */
 #define HUGE ((size_t)4 << 20)
 
 struct bti_batch_memory {

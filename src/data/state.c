@@ -65,15 +65,16 @@ static bt_status check_identity(const identity *state, const identity *own, int6
         return bti_fail(BT_FAILED_PRECONDITION, "the state is of a data set of %lld examples, this one has %lld",
                         (long long)state->rows, (long long)own->rows);
     if (state->batch != own->batch || state->drop_last != own->drop_last)
-        return bti_fail(BT_FAILED_PRECONDITION,
-                        "the state is of batches of %lld examples with drop_last %s, these are of %lld with drop_last %s",
-                        (long long)state->batch, state->drop_last ? "true" : "false", (long long)own->batch,
-                        own->drop_last ? "true" : "false");
+        return bti_fail(
+            BT_FAILED_PRECONDITION,
+            "the state is of batches of %lld examples with drop_last %s, these are of %lld with drop_last %s",
+            (long long)state->batch, state->drop_last ? "true" : "false", (long long)own->batch,
+            own->drop_last ? "true" : "false");
     if (state->shuffled != own->shuffled || memcmp(state->key, own->key, sizeof own->key))
         return bti_fail(BT_FAILED_PRECONDITION, "the state is of a loader that shuffles %s",
-                        !state->shuffled  ? "not at all"
-                        : !own->shuffled  ? "by a key, this one not at all"
-                                          : "by another key");
+                        !state->shuffled ? "not at all"
+                        : !own->shuffled ? "by a key, this one not at all"
+                                         : "by another key");
     if (next <= batches) return BT_OK;
     return bti_fail(BT_INVALID_ARGUMENT, "batch %lld of an epoch of %lld", (long long)next, (long long)batches);
 }

@@ -41,7 +41,7 @@ static bool has_work(const bti_workers *w) {
 }
 
 /* Under the lock, which is given while the batch is made. */
-static void make_next(bti_workers *w, bti_maker *maker) {
+static void make_next(bti_workers *w, bti_example_maker *maker) {
     int64_t number = w->next++;
     slot *of = &w->slots[number % SLOTS];
     of->reserved = w->guess;
@@ -79,7 +79,7 @@ static void drop_workers(bti_workers *w) {
 
 static void *work(void *argument) {
     bti_workers *w = argument;
-    bti_maker maker = {0};
+    bti_example_maker maker = {0};
     own_workers = w;
     int depth = bti_call_begin(w->place.name);
     bti_call_set_place(w->place);
@@ -90,7 +90,7 @@ static void *work(void *argument) {
         else
             bti_lock_wait(&w->lock, &w->work);
     }
-    bti_maker_free(&maker);
+    bti_example_maker_free(&maker);
     drop_workers(w);
     bti_call_end(depth);
     bti_leave_thread();

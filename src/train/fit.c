@@ -108,7 +108,7 @@ static const bti_member fit_option_members[] = {MEMBER(size),     MEMBER(epochs)
 static const bti_sized_type fit_options_layout =
     BTI_SIZED_TYPE(bt_fit_options, "options", "BT_FIT_OPTIONS(.epochs = 5)", fit_option_members, NULL);
 
-static bt_status take_options(fit *f, const bt_fit_options *options) {
+static bt_status take_fit_options(fit *f, const bt_fit_options *options) {
     if (options) BTI_TRY(bti_options_take(&fit_options_layout, f->name, options, &f->options));
     if (!f->options.loss) f->options.loss = default_loss;
     if (!f->options.epochs) f->options.epochs = 1;
@@ -137,7 +137,7 @@ static bt_status run_fit(fit *f, bt_fit_report *report) {
 bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y, const bt_fit_options *options,
                  bt_fit_report *report) {
     fit f = {.name = "bt_fit", .model = model, .optimizer = optimizer, .shown_loss = NAN};
-    BTI_TRY(take_options(&f, options));
+    BTI_TRY(take_fit_options(&f, options));
     BTI_TRY(check_fit_arrays(x, y));
     bt_status status = BT_OK;
     BT_SCOPE {
@@ -164,7 +164,7 @@ static bt_status check_loader(const fit *f) {
 bt_status bt_fit_loader(bt_layer *model, bt_optimizer *optimizer, bt_loader *loader, const bt_fit_options *options,
                         bt_fit_report *report) {
     fit f = {.name = "bt_fit_loader", .model = model, .optimizer = optimizer, .loader = loader, .shown_loss = NAN};
-    BTI_TRY(take_options(&f, options));
+    BTI_TRY(take_fit_options(&f, options));
     BTI_TRY(check_loader(&f));
     return run_fit(&f, report);
 }
