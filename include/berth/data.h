@@ -170,7 +170,7 @@ BT_API bt_status bt_loader_status(const bt_loader *loader);
 #define bt_loader_status(...) BTI_AT_STATUS(bt_loader_status(__VA_ARGS__))
 
 /* A batch. Everything in it is borrowed from the loader, until its next bt_loader_next, bt_loader_start or bt_loader_restore or its release; bt_retain
- * keeps an array longer. */
+ * keeps an array longer. Afterwards arrays and sizes hold released arrays, until the loader is released. */
 typedef struct bt_batch {
     size_t size BTI_INITIALLY(sizeof(bt_batch));
     int64_t epoch BTI_INITIALLY(0);  /* from 0 */
