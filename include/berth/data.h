@@ -146,7 +146,7 @@ typedef struct bt_loader_options {
  * the workers, the device and the bytes ahead.
  *
  * How batches are made:
- *   - of arrays, without workers or without a key or on a device: bt_slice_axis or bt_take are recorded where the arrays are
+ *   - of arrays in their own order, or on a device: bt_slice_axis or bt_take are recorded where the arrays are
  *   - otherwise rows are copied into memory of the host, which is used again (page-locked where `device` has such),
  *     by the workers, or by bt_loader_next if there are none
  * With `device` a worker moves each batch as it has made it, so that the next one moves while the program computes with this one. Arrays that
@@ -154,7 +154,7 @@ typedef struct bt_loader_options {
  *
  * Errors: INVALID_ARGUMENT (options; no examples; drop_last and a batch larger than the data set), the errors of the data set, of the
  * arrays (with workers), of `shuffle` and of `device`; RESOURCE_EXHAUSTED (no thread can be made). Blocks while
- * arrays are computed that workers read. */
+ * arrays are computed whose rows are copied. bt_shutdown needs loaders to be released before. */
 BT_API bt_loader *bt_loader_new(bt_dataset *dataset, const bt_loader_options *options);
 #ifndef BERTH_BUILDING
 #define BTI_LOADER_NEW(dataset, ...) bt_loader_new(dataset, BT_LOADER(__VA_ARGS__))

@@ -83,7 +83,7 @@ static bt_status check_options(const bt_loader_options *o, int64_t rows) {
     return BT_OK;
 }
 
-/* What batches are made of and how; shuffled ones of arrays on the host are gathered where threads do that. */
+/* What batches are made of and how. bt_fit, which gives the words of its key, has them recorded: its steps read them where they are made. */
 static bt_status make_batcher(bt_loader *l, bt_dataset *dataset, const bt_loader_options *o, const uint32_t *key) {
     bti_batcher *b = l->batcher = bti_calloc(1, sizeof *b);
     if (!b) return bti_no_memory();
@@ -96,7 +96,7 @@ static bt_status make_batcher(bt_loader *l, bt_dataset *dataset, const bt_loader
     if (o->device) BTI_TRY(bt_device_find(o->device, &b->device));
     if (b->device && bti_batcher_is_on(dataset, b->device)) b->device = NULL;
     bool in_order = !b->shuffled && dataset->kind == BTI_DATASET_ARRAYS;
-    b->recorded = bti_batcher_can_record(dataset) && (!o->workers || in_order || !bti_batcher_is_on_host(dataset));
+    b->recorded = bti_batcher_can_record(dataset) && (key || in_order || !bti_batcher_is_on_host(dataset));
     b->starts = b->device || !b->recorded;
     return bti_batcher_open(b, o->ahead_bytes);
 }
