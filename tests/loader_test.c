@@ -148,7 +148,8 @@ static void batches_are_borrowed(void **state) {
         bt_array *first = batch.arrays[1];
         assert_true(bt_loader_next(loader, &batch));
         if (first != batch.arrays[1]) POISONED(first, BT_INVALID_ARGUMENT, "was released");
-        while (bt_loader_next(loader, &batch)) {}
+        while (bt_loader_next(loader, &batch)) {
+        }
         POISONED(batch.arrays[0], BT_INVALID_ARGUMENT, "was released"); /* the epoch is over */
     }
     OK(bt_shutdown());
