@@ -350,7 +350,9 @@ static void a_forked_child(void **state) {
             bool refused = !bt_loader_next(loader, &batch) && bt_error_status() == BT_FAILED_PRECONDITION &&
                            strstr(bt_error_text(), "forked");
             bt_loader_release(loader);
-            _exit(refused ? 0 : 1);
+            execl("/bin/sh", "sh", "-c", refused ? "exit 0" : "exit 1",
+                  NULL); /* memcheck would count what the workers had */
+            _exit(2);
         }
         int ended;
         assert_int_equal(waitpid(child, &ended, 0), child);
