@@ -148,7 +148,8 @@ typedef struct bt_loader_options {
  * How batches are made:
  *   - of arrays in their own order, or on a device: bt_slice_axis or bt_take are recorded where the arrays are
  *   - otherwise rows are copied into memory of the host, which is used again (page-locked where `device` has such),
- *     by the workers, or by bt_loader_next if there are none
+ *     by the workers, or by bt_loader_next if there are none: arrays on the CPU that are not committed (without workers, in a
+ *     BT_ON block of the caller's, they are on its device)
  * With `device` a worker moves each batch as it has made it, so that the next one moves while the program computes with this one. Arrays that
  * are there already are not moved, and need no worker.
  *
