@@ -148,6 +148,9 @@ static void batches_are_borrowed(void **state) {
         bt_array *first = batch.arrays[1];
         assert_true(bt_loader_next(loader, &batch));
         if (first != batch.arrays[1]) POISONED(first, BT_INVALID_ARGUMENT, "was released");
+        while (bt_loader_next(loader, &batch)) {
+        }
+        POISONED(batch.arrays[0], BT_INVALID_ARGUMENT, "was released"); /* the epoch is over */
     }
     OK(bt_shutdown());
 }
@@ -179,6 +182,32 @@ static void on_devices(void **state) {
         }
         FAILS(bt_loader_status(bt_loader_new(numbers(), .device = "gpu:5")), BT_NOT_FOUND, HERE(0), "gpu:5");
     }
+    OK(bt_shutdown());
+}
+
+/* The next batches come to the GPU while this one is held, without a call; not more than fit into the bytes. The memory of batches that were handed out is
+ * given back. */
+static void batches_move_meanwhile(void **state) {
+    enum { ROW = 1024 * sizeof(float), BATCH_BYTES = 16 * ROW };
+    fresh("devices=sim:gpu*1,default_device=cpu");
+    for (int called = 0; called < 2; called++)
+        BT_SCOPE {
+            bt_array *x = bt_uniform(bt_key(0), BT_F32, 256, 1024);
+            OK(bt_block(x));
+            bt_dataset *data = bt_dataset_arrays(NULL, &x, 1);
+            size_t before = memory("gpu").used;
+            bt_loader *loader = bt_loader_new(data, .batch = 16, .shuffle = called ? bt_key(1) : NULL, .device = "gpu",
+                                              .ahead_bytes = 2 * BATCH_BYTES + BATCH_BYTES / 2);
+            bt_batch batch = BT_BATCH_INIT;
+            for (int i = 0; i < 5; i++) {
+                assert_true(bt_loader_next(loader, &batch));
+                for (int k = 0; k < SOON * 1000 && memory("gpu").used - before < 3 * BATCH_BYTES; k++) sleep_ms(1);
+                sleep_ms(5); /* no more than this one and two come */
+                assert_int_equal(memory("gpu").used - before, 3 * BATCH_BYTES);
+            }
+            bt_loader_release(bt_loader_retain(loader));
+        }
+    assert_int_equal(memory("gpu").used, 0);
     OK(bt_shutdown());
 }
 
@@ -359,6 +388,7 @@ int main(void) {
         cmocka_unit_test(batches_tell_where_they_are),
         cmocka_unit_test(batches_are_borrowed),
         cmocka_unit_test(on_devices),
+        cmocka_unit_test(batches_move_meanwhile),
         cmocka_unit_test(bad_options),
         cmocka_unit_test(the_state_of_a_loader),
         cmocka_unit_test(states_that_do_not_fit),

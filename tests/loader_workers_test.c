@@ -109,7 +109,10 @@ static bt_status misbehave(bt_example *example, failure how) {
 static bt_status make_failing(bt_example *example, void *data) {
     *(int32_t *)example->data[1] = (int32_t)example->index;
     if (example->index == FAILING && *(failure *)data != NOTHING) return misbehave(example, *(failure *)data);
-    return bt_example_resize(example, 0, 2) ? BT_OK : bt_error_status();
+    float *x = bt_example_resize(example, 0, 2);
+    if (!x) return bt_error_status();
+    x[0] = x[1] = 0;
+    return BT_OK;
 }
 
 static void failures_name_the_example(void **state) {
@@ -350,7 +353,9 @@ static void a_forked_child(void **state) {
             bool refused = !bt_loader_next(loader, &batch) && bt_error_status() == BT_FAILED_PRECONDITION &&
                            strstr(bt_error_text(), "forked");
             bt_loader_release(loader);
-            _exit(refused ? 0 : 1);
+            execl("/bin/sh", "sh", "-c", refused ? "exit 0" : "exit 1",
+                  NULL); /* memcheck would count what the workers had */
+            _exit(2);
         }
         int ended;
         assert_int_equal(waitpid(child, &ended, 0), child);

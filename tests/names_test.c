@@ -566,6 +566,10 @@ static void layers_and_training(void **state) {
         ARRAY(bt_train_step, bt_train_step(NULL, NULL, NULL, NULL, NULL, x, x));
         ERROR(bt_fit, bt_fit(NULL, NULL, x, x, NULL, NULL));
         ERROR(bt_fit, bt_fit(model, bt_sgd(1), x, vector, NULL, NULL));
+        bt_metric metrics[] = {bt_metric_accuracy(), bt_metric_top_k(2), bt_metric_f1(), bt_metric_perplexity(),
+                               bt_metric_mse(), bt_metric_mae()};
+        double figures[6];
+        ERROR(bt_evaluate, bt_evaluate(NULL, x, x, metrics, 6, figures, 0));
         ERROR(bt_accuracy, isnan(bt_accuracy(model, x, NULL)));
         ERROR(bt_accuracy, isnan(bt_accuracy(NULL, x, x)));
     }
@@ -631,6 +635,41 @@ static void files(void **state) {
         ARRAY(bt_from_dlpack, bt_from_dlpack(NULL));
         ARRAY(bt_from_dlpack_unversioned, bt_from_dlpack_unversioned(NULL));
         ARRAY(bt_load_csv, bt_load_csv("/nowhere", BT_F32));
+    }
+    none_wrong();
+}
+
+static void data_sets_and_loaders(void **state) {
+    fresh("");
+    BT_SCOPE {
+        bt_column column = BT_COLUMN("x", BT_F32, 2);
+        bt_batch batch = BT_BATCH_INIT;
+        bt_dataset *parts[2];
+        const char *path = "/nowhere";
+        bt_layer *model = bt_dense(2, 2, NULL, bt_key(0));
+        SILENT(bt_dataset_arrays, bt_dataset_arrays(NULL, NULL, 1));
+        SILENT(bt_dataset_npy, bt_dataset_npy(NULL, &path, 1));
+        SILENT(bt_dataset_csv, bt_dataset_csv(path, &column, 1));
+        SILENT(bt_dataset_callback, bt_dataset_callback(1, &column, 1, NULL, NULL));
+        SILENT(bt_dataset_map, bt_dataset_map(NULL, &column, 1, NULL, NULL));
+        SILENT(bt_dataset_select, bt_dataset_select(NULL, NULL, 0));
+        ERROR(bt_dataset_split, bt_dataset_split(NULL, 0.5, NULL, NULL, &parts[0], &parts[1]));
+        SILENT(bt_dataset_to, bt_dataset_to(NULL, "cpu"));
+        ERROR(bt_dataset_status, bt_dataset_status(NULL));
+        ERROR(bt_dataset_rows, bt_dataset_rows(NULL));
+        ERROR(bt_dataset_columns, bt_dataset_columns(NULL));
+        ERROR(bt_dataset_column, bt_dataset_column(NULL, 0));
+        ERROR(bt_example_resize, bt_example_resize(NULL, 0, 1));
+        SILENT(bt_loader_new, bt_loader_new(NULL));
+        ERROR(bt_loader_status, bt_loader_status(NULL));
+        ERROR(bt_loader_next, bt_loader_next(NULL, &batch));
+        ERROR(bt_loader_next, bt_loader_next(NULL, NULL));
+        ARRAY(bt_batch_array, bt_batch_array(&batch, "x"));
+        ERROR(bt_loader_batches, bt_loader_batches(NULL));
+        ERROR(bt_loader_start, bt_loader_start(NULL, 0));
+        ERROR(bt_loader_state, bt_loader_state(NULL));
+        ERROR(bt_loader_restore, bt_loader_restore(NULL, NULL));
+        ERROR(bt_fit_loader, bt_fit_loader(model, bt_sgd(1), NULL, NULL, NULL));
     }
     none_wrong();
 }
@@ -703,7 +742,7 @@ static const char silent[] =
     " bt_custom_retain bt_custom_release "
     " bt_ref_retain bt_ref_release bt_actor_retain bt_actor_release bt_group_retain bt_group_release bt_lease_release "
     " bt_pool_retain bt_pool_release "
-    " bt_tensors_close "
+    " bt_tensors_close bt_dataset_retain bt_dataset_release bt_loader_retain bt_loader_release "
     /* questions that always have an answer */
     " bt_live_arrays bt_device_of bt_devices_text bt_dtype_of bt_rank bt_shape_of bt_size bt_count bt_peek_status "
     " bt_kind_name bt_device_count bt_device_list bt_try_tpu_gpu bt_try_all_gpus bt_device_name bt_device_long_name "
@@ -726,7 +765,9 @@ static const char silent[] =
     /* inside of a task: task_test */
     " bt_list_count bt_list_type bt_list_of "
     " bt_yield bt_argument_count bt_argument_type bt_argument bt_arguments bt_return bt_task_fail bt_task_cancelled "
-    "bt_set_state bt_state ";
+    "bt_set_state bt_state "
+    /* inside of a function that makes examples: loader_workers_test */
+    " bt_example_fail ";
 
 static bool in_list(const char *name) {
     char word[160];
@@ -765,7 +806,8 @@ static void every_public_function_is_here(void **state) {
     static const char *const headers[] = {
         "array",   "device",   "dist",   "dtype", "file",      "flags",   "function", "grad",      "nn",
         "ops",     "random",   "status", "task",  "train",     "view",    "call",     "attention", "losses",
-        "windows", "matrices", "linalg", "check", "transform", "control", "custom",   "layers"};
+        "windows", "matrices", "linalg", "check", "transform", "control", "custom",   "layers",
+        "data",    "optimizers", "metrics"};
     for (int i = 0; i < COUNT(headers); i++) {
         char path[512];
         snprintf(path, sizeof path, BERTH_SOURCE_DIR "/include/berth/%s.h", headers[i]);
@@ -785,6 +827,7 @@ int main(void) {
         cmocka_unit_test(layers_and_training),
         cmocka_unit_test(devices_and_flags),
         cmocka_unit_test(files),
+        cmocka_unit_test(data_sets_and_loaders),
         cmocka_unit_test(tasks),
         cmocka_unit_test(every_public_function_is_here),
     };

@@ -146,15 +146,16 @@ typedef struct bt_loader_options {
  * the workers, the device and the bytes ahead.
  *
  * How batches are made:
- *   - of arrays, without workers or without a key or on a device: bt_slice_axis or bt_take are recorded where the arrays are
+ *   - of arrays in their own order, or on a device: bt_slice_axis or bt_take are recorded where the arrays are
  *   - otherwise rows are copied into memory of the host, which is used again (page-locked where `device` has such),
- *     by the workers, or by bt_loader_next if there are none
+ *     by the workers, or by bt_loader_next if there are none: arrays on the CPU that are not committed (without workers, in a
+ *     BT_ON block of the caller's, they are on its device)
  * With `device` a worker moves each batch as it has made it, so that the next one moves while the program computes with this one. Arrays that
  * are there already are not moved, and need no worker.
  *
  * Errors: INVALID_ARGUMENT (options; no examples; drop_last and a batch larger than the data set), the errors of the data set, of the
  * arrays (with workers), of `shuffle` and of `device`; RESOURCE_EXHAUSTED (no thread can be made). Blocks while
- * arrays are computed that workers read. */
+ * arrays are computed whose rows are copied. bt_shutdown needs loaders to be released before. */
 BT_API bt_loader *bt_loader_new(bt_dataset *dataset, const bt_loader_options *options);
 #ifndef BERTH_BUILDING
 #define BTI_LOADER_NEW(dataset, ...) bt_loader_new(dataset, BT_LOADER(__VA_ARGS__))
@@ -170,7 +171,7 @@ BT_API bt_status bt_loader_status(const bt_loader *loader);
 #define bt_loader_status(...) BTI_AT_STATUS(bt_loader_status(__VA_ARGS__))
 
 /* A batch. Everything in it is borrowed from the loader, until its next bt_loader_next, bt_loader_start or bt_loader_restore or its release; bt_retain
- * keeps an array longer. */
+ * keeps an array longer. Afterwards arrays and sizes hold released arrays, until the loader is released. */
 typedef struct bt_batch {
     size_t size BTI_INITIALLY(sizeof(bt_batch));
     int64_t epoch BTI_INITIALLY(0);  /* from 0 */

@@ -50,6 +50,7 @@ static void forget_order(bti_batcher *b) {
 
 void bti_batcher_close(bti_batcher *b) {
     forget_order(b);
+    bti_free(b->prepared);
     bti_gatherer_close(&b->gatherer);
     bt_dataset_release(b->dataset);
     *b = (bti_batcher){0};
@@ -62,18 +63,30 @@ static bt_array *permutation_of(const bti_batcher *b, int64_t epoch) {
     return bt_permutation(bt_fold_in(key, (uint32_t)epoch), b->dataset->rows);
 }
 
-static bt_status read_order(bti_batcher *b, int64_t epoch) {
+static bt_status read_order(const bti_batcher *b, int64_t epoch, int32_t **read) {
     bt_status status = BT_OK;
-    size_t bytes = (size_t)b->dataset->rows * sizeof *b->order;
+    size_t bytes = (size_t)b->dataset->rows * sizeof **read;
+    *read = NULL;
     BT_SCOPE
         BT_ON("cpu") {
             bt_array *order = permutation_of(b, epoch);
             status = bt_block(order);
-            if (status == BT_OK) b->order = bti_alloc(bytes);
-            if (status == BT_OK && !b->order) status = bti_no_memory();
-            if (status == BT_OK) status = bt_read(order, b->order, bytes);
+            if (status == BT_OK) *read = bti_alloc(bytes);
+            if (status == BT_OK && !*read) status = bti_no_memory();
+            if (status == BT_OK) status = bt_read(order, *read, bytes);
         }
     return status;
+}
+
+void bti_batcher_prepare(bti_batcher *b) {
+    bti_errors_aside aside = bti_errors_aside_begin();
+    bti_free(b->prepared);
+    b->prepared_epoch = b->epoch + 1;
+    if (read_order(b, b->prepared_epoch, &b->prepared) != BT_OK) {
+        bti_free(b->prepared);
+        b->prepared = NULL;
+    }
+    bti_errors_aside_end(aside);
 }
 
 /* The numbers of the arrays' rows, on the device of the block. NULL: in order. */
@@ -101,8 +114,13 @@ static bt_status record_order(bti_batcher *b, int64_t epoch) {
 
 bt_status bti_batcher_order(bti_batcher *b, int64_t epoch) {
     forget_order(b);
+    b->epoch = epoch;
     if (b->recorded) return record_order(b, epoch);
-    return b->shuffled ? read_order(b, epoch) : BT_OK;
+    if (!b->shuffled) return BT_OK;
+    if (!b->prepared || b->prepared_epoch != epoch) return read_order(b, epoch, &b->order);
+    b->order = b->prepared;
+    b->prepared = NULL;
+    return BT_OK;
 }
 
 /* --- batches ------------------------------------------------------------------------------------------------------------ */
@@ -127,7 +145,7 @@ static bt_status start_batch(const bti_batcher *b, bt_array **arrays, int count)
     return b->starts ? bt_eval_all(arrays, count) : BT_OK;
 }
 
-static bt_status make_batch(const bti_batcher *b, bti_maker *maker, bti_made *made) {
+static bt_status make_batch(const bti_batcher *b, bti_example_maker *maker, bti_made *made) {
     bt_array *arrays[2 * BT_MAX_COLUMNS] = {0};
     int columns = b->dataset->count;
     int64_t first = made->number * b->batch;
@@ -135,7 +153,7 @@ static bt_status make_batch(const bti_batcher *b, bti_maker *maker, bti_made *ma
     if (b->recorded)
         BTI_TRY(record_batch(b, first, made->rows, arrays));
     else
-        BTI_TRY(bti_gather(&b->gatherer, maker, b->order, first, made->rows, arrays, arrays + columns));
+        BTI_TRY(bti_gather_rows(&b->gatherer, maker, b->order, first, made->rows, arrays, arrays + columns));
     BTI_TRY(start_batch(b, arrays, 2 * columns));
     made->arrays = bti_calloc(2 * (size_t)columns, sizeof *made->arrays);
     if (!made->arrays) return bti_no_memory();
@@ -147,7 +165,7 @@ static bt_status make_batch(const bti_batcher *b, bti_maker *maker, bti_made *ma
     return BT_OK;
 }
 
-void bti_batcher_make(const bti_batcher *b, bti_maker *maker, int64_t number, bti_made *made) {
+void bti_batcher_make(const bti_batcher *b, bti_example_maker *maker, int64_t number, bti_made *made) {
     *made = (bti_made){.number = number};
     BT_SCOPE
         if (make_batch(b, maker, made) != BT_OK) made->error = bti_error_last();

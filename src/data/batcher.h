@@ -26,6 +26,9 @@ typedef struct bti_batcher {
     bt_array *orders[BT_MAX_COLUMNS]; /* recorded: where each column is, retained; NULL: in order */
     int32_t *order;                   /* gathered: [rows]; NULL: in order */
     bti_gatherer gatherer;
+
+    int32_t *prepared; /* gathered: the order of epoch prepared_epoch, if it was computed before; or NULL */
+    int64_t epoch, prepared_epoch;
 } bti_batcher;
 
 /* Whether batches can be recorded: the data set is of arrays. */
@@ -39,8 +42,10 @@ bt_status bti_batcher_open(bti_batcher *batcher, uint64_t keep_bytes);
 void bti_batcher_close(bti_batcher *batcher); /* a zero one is fine */
 /* Sets the order of an epoch. No batch may be in the making. Gathered: computes and waits. */
 bt_status bti_batcher_order(bti_batcher *batcher, int64_t epoch);
+/* Gathered: computes the order of the epoch after this one, while nobody sets one. Errors come when that is set. */
+void bti_batcher_prepare(bti_batcher *batcher);
 /* Makes a batch of the epoch. */
-void bti_batcher_make(const bti_batcher *batcher, bti_maker *maker, int64_t number, bti_made *made);
+void bti_batcher_make(const bti_batcher *batcher, bti_example_maker *maker, int64_t number, bti_made *made);
 /* Bytes of a whole batch, with ragged columns as small as can be. */
 uint64_t bti_batcher_least_bytes(const bti_batcher *batcher);
 

@@ -114,7 +114,7 @@ static bt_status read_labels(bt_dataset *d, const char *name, int64_t *labels) {
         return bti_fail(BT_INVALID_ARGUMENT, "column \"%s\" is no label: single integers or bools are",
                         bti_quote(name).text);
     bti_leaf leaf;
-    bti_maker maker = {.leaf = &leaf};
+    bti_example_maker maker = {.leaf = &leaf};
     void *data[BT_MAX_COLUMNS];
     bt_shape shape[BT_MAX_COLUMNS];
     bt_status status = bti_leaf_open(d, &leaf);
@@ -123,7 +123,7 @@ static bt_status read_labels(bt_dataset *d, const char *name, int64_t *labels) {
         status = bti_example_view(&maker, d, i, data, shape);
         if (status == BT_OK) labels[i] = integer_at(data[c], column->dtype);
     }
-    bti_maker_free(&maker);
+    bti_example_maker_free(&maker);
     bti_leaf_close(&leaf);
     return status;
 }
@@ -229,14 +229,14 @@ bt_dataset *bt_dataset_to(bt_dataset *dataset, const char *device) {
                      .recorded = bti_batcher_can_record(dataset),
                      .device = found,
                      .starts = true};
-    bti_maker maker = {0};
+    bti_example_maker maker = {0};
     status = bti_batcher_open(&b, 0);
     if (status == BT_OK) status = bti_batcher_order(&b, 0);
     if (status == BT_OK) bti_batcher_make(&b, &maker, 0, &made);
     if (made.error) status = bti_fail_with(made.error);
     bt_dataset *all = status == BT_OK ? dataset_of_batch(dataset, &made) : bti_dataset_own(NULL, status);
     bti_made_release(&made);
-    bti_maker_free(&maker);
+    bti_example_maker_free(&maker);
     bti_batcher_close(&b);
     return all;
 }

@@ -50,13 +50,13 @@ void bti_scratch_reset(bti_scratch *scratch) {
     scratch->first->used = 0;
     scratch->last = scratch->first;
 }
-void bti_scratch_free(bti_scratch *scratch) {
+static void free_scratch(bti_scratch *scratch) {
     free_chunks(scratch->first);
     *scratch = (bti_scratch){0};
 }
-void bti_maker_free(bti_maker *maker) {
-    bti_scratch_free(&maker->of_example);
-    bti_scratch_free(&maker->of_batch);
+void bti_example_maker_free(bti_example_maker *maker) {
+    free_scratch(&maker->of_example);
+    free_scratch(&maker->of_batch);
 }
 
 /* --- the leaf --------------------------------------------------------------------------------------------------------- */
@@ -196,8 +196,8 @@ static bt_status call_function(making *m, const bt_example *from) {
     return status == BT_OK ? check_sizes(m) : status;
 }
 
-static bt_status fill_example(bti_maker *maker, const bt_dataset *d, int64_t index, void **data, bt_shape *shape,
-                              bti_scratch *memory) {
+static bt_status fill_example(bti_example_maker *maker, const bt_dataset *d, int64_t index, void **data,
+                              bt_shape *shape, bti_scratch *memory) {
     void *from_data[BT_MAX_COLUMNS];
     bt_shape from_shape[BT_MAX_COLUMNS];
     bt_example from = {index, 0, from_data, from_shape};
@@ -209,12 +209,13 @@ static bt_status fill_example(bti_maker *maker, const bt_dataset *d, int64_t ind
     return call_function(&m, &from);
 }
 
-bt_status bti_example_fill(bti_maker *maker, const bt_dataset *dataset, int64_t index, void **data, bt_shape *shape) {
+bt_status bti_example_fill(bti_example_maker *maker, const bt_dataset *dataset, int64_t index, void **data,
+                           bt_shape *shape) {
     bti_scratch_reset(&maker->of_example);
     return fill_example(maker, dataset, index, data, shape, &maker->of_batch);
 }
 
-bt_status bti_example_view(bti_maker *maker, const bt_dataset *d, int64_t index, void **data, bt_shape *shape) {
+bt_status bti_example_view(bti_example_maker *maker, const bt_dataset *d, int64_t index, void **data, bt_shape *shape) {
     if (d->kind == BTI_DATASET_SELECT) return bti_example_view(maker, d->of, d->selected[index], data, shape);
     bool made = d->kind == BTI_DATASET_CALLBACK || d->kind == BTI_DATASET_MAP;
     for (int c = 0; c < d->count; c++) {

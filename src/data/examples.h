@@ -12,7 +12,6 @@ typedef struct bti_scratch {
     bti_arena_chunk *first, *last;
 } bti_scratch;
 void bti_scratch_reset(bti_scratch *scratch); /* keeps the first chunk */
-void bti_scratch_free(bti_scratch *scratch);
 
 /* A leaf in memory of the host. */
 typedef struct bti_leaf {
@@ -25,17 +24,19 @@ bt_status bti_leaf_open(bt_dataset *dataset, bti_leaf *leaf);
 void bti_leaf_close(bti_leaf *leaf);
 
 /* What one thread needs to make examples. */
-typedef struct bti_maker {
+typedef struct bti_example_maker {
     const bti_leaf *leaf;
     bti_scratch of_example; /* examples that others are made of */
     bti_scratch of_batch;   /* ragged ones, until the batch is stacked */
-} bti_maker;
-void bti_maker_free(bti_maker *maker);
+} bti_example_maker;
+void bti_example_maker_free(bti_example_maker *maker);
 
 /* Makes example `index` of a CALLBACK or MAP: data[c] is where the elements of column c go; of a ragged one it is set, to memory of
  * of_batch, and shape[c] says how large it is. */
-bt_status bti_example_fill(bti_maker *maker, const bt_dataset *dataset, int64_t index, void **data, bt_shape *shape);
+bt_status bti_example_fill(bti_example_maker *maker, const bt_dataset *dataset, int64_t index, void **data,
+                           bt_shape *shape);
 /* Where the elements of example `index` of any data set are, until the next call for this maker. */
-bt_status bti_example_view(bti_maker *maker, const bt_dataset *dataset, int64_t index, void **data, bt_shape *shape);
+bt_status bti_example_view(bti_example_maker *maker, const bt_dataset *dataset, int64_t index, void **data,
+                           bt_shape *shape);
 
 #endif

@@ -37,7 +37,7 @@ void bti_gatherer_close(bti_gatherer *gatherer) {
 
 typedef struct job {
     const bti_gatherer *of;
-    bti_maker *maker;
+    bti_example_maker *maker;
     const int32_t *rows;
     int64_t first, count;
     bti_piece *pieces[BT_MAX_COLUMNS];  /* of the arrays; NULL: not taken, or given back */
@@ -225,8 +225,8 @@ static bt_status lend_columns(job *j, const bt_dataset *d, bt_array **arrays, bt
     return BT_OK;
 }
 
-bt_status bti_gather(const bti_gatherer *gatherer, bti_maker *maker, const int32_t *rows, int64_t first, int64_t count,
-                     bt_array **arrays, bt_array **sizes) {
+bt_status bti_gather_rows(const bti_gatherer *gatherer, bti_example_maker *maker, const int32_t *rows, int64_t first,
+                          int64_t count, bt_array **arrays, bt_array **sizes) {
     job j = {.of = gatherer, .maker = maker, .rows = rows, .first = first, .count = count};
     const bt_dataset *d = gatherer->dataset;
     maker->leaf = &gatherer->leaf;

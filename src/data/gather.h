@@ -19,7 +19,7 @@ void bti_gatherer_close(bti_gatherer *gatherer);
 
 /* Stacks `count` examples: arrays[c] is [count, ...] on the CPU, not committed; sizes[c] of a ragged column is int32 [count], else NULL. They are
  * of the innermost scope. rows: which examples; NULL: first, first + 1, ... Any thread, each with a maker of its own. */
-bt_status bti_gather(const bti_gatherer *gatherer, bti_maker *maker, const int32_t *rows, int64_t first, int64_t count,
-                     bt_array **arrays, bt_array **sizes);
+bt_status bti_gather_rows(const bti_gatherer *gatherer, bti_example_maker *maker, const int32_t *rows, int64_t first,
+                          int64_t count, bt_array **arrays, bt_array **sizes);
 
 #endif

@@ -19,7 +19,8 @@ static void clear_loader(void *object) {
     if (l->process && l->process != getpid())
         return; /* a forked child: the workers are not there, and may have held locks */
     bti_made_release(&l->current);
-    bti_maker_free(&l->maker);
+    bti_free(l->handed);
+    bti_example_maker_free(&l->maker);
     if (l->workers) {
         bti_workers_end(l->workers);
     } else if (l->batcher) {
@@ -82,7 +83,7 @@ static bt_status check_options(const bt_loader_options *o, int64_t rows) {
     return BT_OK;
 }
 
-/* What batches are made of and how; shuffled ones of arrays on the host are gathered where threads do that. */
+/* What batches are made of and how. bt_fit, which gives the words of its key, has them recorded: its steps read them where they are made. */
 static bt_status make_batcher(bt_loader *l, bt_dataset *dataset, const bt_loader_options *o, const uint32_t *key) {
     bti_batcher *b = l->batcher = bti_calloc(1, sizeof *b);
     if (!b) return bti_no_memory();
@@ -95,7 +96,7 @@ static bt_status make_batcher(bt_loader *l, bt_dataset *dataset, const bt_loader
     if (o->device) BTI_TRY(bt_device_find(o->device, &b->device));
     if (b->device && bti_batcher_is_on(dataset, b->device)) b->device = NULL;
     bool in_order = !b->shuffled && dataset->kind == BTI_DATASET_ARRAYS;
-    b->recorded = bti_batcher_can_record(dataset) && (!o->workers || in_order || !bti_batcher_is_on_host(dataset));
+    b->recorded = bti_batcher_can_record(dataset) && (key || in_order || !bti_batcher_is_on_host(dataset));
     b->starts = b->device || !b->recorded;
     return bti_batcher_open(b, o->ahead_bytes);
 }
@@ -109,6 +110,8 @@ static bt_status make_loader(bt_loader *l, bt_dataset *dataset, const bt_loader_
     BTI_TRY(check_options(&o, dataset->rows));
     l->drop_last = o.drop_last;
     l->process = getpid();
+    l->handed = bti_calloc(2 * (size_t)dataset->count, sizeof *l->handed);
+    if (!l->handed) return bti_no_memory();
     BTI_TRY(make_batcher(l, dataset, &o, key));
     if (!o.workers && l->batcher->device) o.workers = 1; /* a copy occupies the thread that starts it */
     if (!o.workers || !l->batcher->starts) return BT_OK;
@@ -196,12 +199,13 @@ static const bti_sized_type batch_layout = BTI_SIZED_TYPE(bt_batch, "batch", "BT
 
 static void describe_batch(const bt_loader *l, bt_batch *batch) {
     const bt_dataset *d = l->batcher->dataset;
+    memcpy(l->handed, l->current.arrays, 2 * (size_t)d->count * sizeof *l->handed);
     bt_batch known = {.epoch = l->epoch,
                       .number = l->current.number,
                       .rows = l->current.rows,
                       .columns = d->count,
-                      .arrays = l->current.arrays,
-                      .sizes = l->current.arrays + d->count,
+                      .arrays = l->handed,
+                      .sizes = l->handed + d->count,
                       .column = d->columns};
     bti_info_give(&batch_layout, &known, batch);
 }

@@ -8,17 +8,19 @@
 
 struct bt_loader {
     bti_owned head;
-    bti_batcher *batcher; /* the workers' if there are any, else its own */
-    bti_workers *workers; /* NULL: the caller of bt_loader_next makes the batches */
-    bti_maker maker;      /* without workers */
+    bti_batcher *batcher;    /* the workers' if there are any, else its own */
+    bti_workers *workers;    /* NULL: the caller of bt_loader_next makes the batches */
+    bti_example_maker maker; /* without workers */
     bool drop_last;
     pid_t process;
     atomic_flag busy; /* a call is in progress that changes the following */
 
-    int64_t epoch, next;        /* the next batch; next == batches: bt_loader_next says that the epoch is over */
-    bool over;                  /* it has said so: the next epoch begins with the next call */
-    bool begun;                 /* the order of the epoch is set, and workers make its batches */
-    bti_made current;           /* handed out */
+    int64_t epoch, next; /* the next batch; next == batches: bt_loader_next says that the epoch is over */
+    bool over;           /* it has said so: the next epoch begins with the next call */
+    bool begun;          /* the order of the epoch is set, and workers make its batches */
+    bti_made current;    /* handed out */
+    /* [2 * columns] its arrays and sizes, as bt_batch lists them. They stay when it is released: a call that is given one tells. */
+    bt_array **handed;
     _Atomic(bti_error *) error; /* why the epoch ended early, retained */
 };
 

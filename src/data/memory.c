@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/guest.h"
 #include "base/lock.h"
 
 #define SECONDS_TO_WAIT 10
@@ -125,6 +126,7 @@ void bti_piece_give(void *given) {
 
 /* Under the lock. */
 static void wait_for_pinned(bti_batch_memory *store) {
+    BTI_NO_CANCEL;
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += SECONDS_TO_WAIT;

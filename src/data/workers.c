@@ -20,6 +20,7 @@ struct bti_workers {
     bti_place place; /* of bt_loader_new */
     int refs;        /* threads, and the loader */
     bool ending;
+    bool prepare; /* the order of the next epoch is to be computed when all batches of this one are begun */
 
     int64_t taken, next, end; /* batches: the next to be taken, the next to be made, behind the last */
     int running;
@@ -41,7 +42,7 @@ static bool has_work(const bti_workers *w) {
 }
 
 /* Under the lock, which is given while the batch is made. */
-static void make_next(bti_workers *w, bti_maker *maker) {
+static void make_next(bti_workers *w, bti_example_maker *maker) {
     int64_t number = w->next++;
     slot *of = &w->slots[number % SLOTS];
     of->reserved = w->guess;
@@ -63,6 +64,18 @@ static void make_next(bti_workers *w, bti_maker *maker) {
     pthread_cond_broadcast(&w->work);
 }
 
+/* Under the lock, which is given meanwhile. */
+static void prepare_epoch(bti_workers *w) {
+    w->prepare = false;
+    w->running++;
+    bti_lock_give(&w->lock);
+    bti_batcher_prepare(w->batcher);
+    bti_leave_thread();
+    bti_lock_take(&w->lock);
+    w->running--;
+    pthread_cond_broadcast(&w->ready);
+}
+
 /* Under the lock, which it gives back. */
 static void drop_workers(bti_workers *w) {
     bool last = !--w->refs;
@@ -79,7 +92,7 @@ static void drop_workers(bti_workers *w) {
 
 static void *work(void *argument) {
     bti_workers *w = argument;
-    bti_maker maker = {0};
+    bti_example_maker maker = {0};
     own_workers = w;
     int depth = bti_call_begin(w->place.name);
     bti_call_set_place(w->place);
@@ -87,10 +100,12 @@ static void *work(void *argument) {
     while (!w->ending) {
         if (has_work(w))
             make_next(w, &maker);
+        else if (w->prepare && w->next >= w->end)
+            prepare_epoch(w);
         else
             bti_lock_wait(&w->lock, &w->work);
     }
-    bti_maker_free(&maker);
+    bti_example_maker_free(&maker);
     drop_workers(w);
     bti_call_end(depth);
     bti_leave_thread();
@@ -127,6 +142,7 @@ void bti_workers_begin(bti_workers *w, int64_t first, int64_t end) {
     bti_lock_take(&w->lock);
     w->taken = w->next = first;
     w->end = end;
+    w->prepare = w->batcher->shuffled && !w->batcher->recorded;
     pthread_cond_broadcast(&w->work);
     bti_lock_give(&w->lock);
 }
@@ -151,6 +167,7 @@ void bti_workers_take(bti_workers *w, bti_made *made) {
 void bti_workers_stop(bti_workers *w) {
     bti_lock_take(&w->lock);
     w->end = w->next;
+    w->prepare = false;
     while (w->running) bti_lock_wait(&w->lock, &w->ready);
     while (w->taken < w->next) {
         bti_made made = leave_slot(w, w->taken++);
