@@ -176,7 +176,7 @@ static const struct {
     {"bt_optimizer_step", step_optimizer, REFUSED},
     {"bt_optimizer_step", train_step, REFUSED},
     {"bt_optimizer_step", train_step_mirrored, REFUSED},
-    {"bt_key", fit, REFUSED},
+    {"bt_loader_next", fit, REFUSED},
     {"bt_item", accuracy, REFUSED},
     {"bt_read", check_gradient, REFUSED},
     {"bt_memory_trim", trim, REFUSED},

@@ -566,8 +566,8 @@ static void layers_and_training(void **state) {
         ARRAY(bt_train_step, bt_train_step(NULL, NULL, NULL, NULL, NULL, x, x));
         ERROR(bt_fit, bt_fit(NULL, NULL, x, x, NULL, NULL));
         ERROR(bt_fit, bt_fit(model, bt_sgd(1), x, vector, NULL, NULL));
-        bt_metric metrics[] = {bt_metric_accuracy(), bt_metric_top_k(2), bt_metric_f1(), bt_metric_perplexity(),
-                               bt_metric_mse(), bt_metric_mae()};
+        bt_metric metrics[] = {bt_metric_accuracy(),   bt_metric_top_k(2), bt_metric_f1(),
+                               bt_metric_perplexity(), bt_metric_mse(),    bt_metric_mae()};
         double figures[6];
         ERROR(bt_evaluate, bt_evaluate(NULL, x, x, metrics, 6, figures, 0));
         ERROR(bt_accuracy, isnan(bt_accuracy(model, x, NULL)));
@@ -803,11 +803,11 @@ static void check_header(const char *path) {
 }
 
 static void every_public_function_is_here(void **state) {
-    static const char *const headers[] = {
-        "array",   "device",   "dist",   "dtype", "file",      "flags",   "function", "grad",      "nn",
-        "ops",     "random",   "status", "task",  "train",     "view",    "call",     "attention", "losses",
-        "windows", "matrices", "linalg", "check", "transform", "control", "custom",   "layers",
-        "data",    "optimizers", "metrics"};
+    static const char *const headers[] = {"array",    "device",   "dist",   "dtype",      "file",      "flags",
+                                          "function", "grad",     "nn",     "ops",        "random",    "status",
+                                          "task",     "train",    "view",   "call",       "attention", "losses",
+                                          "windows",  "matrices", "linalg", "check",      "transform", "control",
+                                          "custom",   "layers",   "data",   "optimizers", "metrics"};
     for (int i = 0; i < COUNT(headers); i++) {
         char path[512];
         snprintf(path, sizeof path, BERTH_SOURCE_DIR "/include/berth/%s.h", headers[i]);
