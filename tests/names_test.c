@@ -758,6 +758,7 @@ static const char silent[] =
     " bt_operation_count bt_operation_name bt_tensors_count bt_tensors_name bt_tensors_metadata bt_resource_total "
     " bt_resource_free bt_lease_gpus bt_lease_mask bt_lease_variable bt_get_gpu_ids bt_wait_refs bt_runtime_text "
     "bt_leases_text "
+    " bt_metric_accuracy bt_metric_top_k bt_metric_f1 bt_metric_perplexity bt_metric_mse bt_metric_mae "
     /* what only memory can keep from succeeding, or the settings */
     " bt_flatten_layer bt_global_max_pool_layer bt_global_avg_pool_layer bt_profile_start bt_synchronize "
     "bt_check_flags "
