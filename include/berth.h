@@ -5,7 +5,7 @@
  *     array.h     arrays: making, scopes, devices, reading     ops.h       operations on arrays
  *     random.h    counter-based random numbers                 function.h  shared variables and compiled functions
  *     grad.h      gradients                                    transform.h batches, tangents, Jacobians
- *     control.h   loops and branches that are operations       nn.h        layers, losses, optimisers
+ *     control.h   loops and branches that are operations       nn.h        trees of layers, optimisers
  *     dist.h      one model on several devices                 train.h     the training loop
  *     file.h      archives of arrays, .npy, CSV, DLPack        view.h      plans, memory forecast, timing
  *     task.h      functions and actors in workers              call.h      the macros of task.h
@@ -13,6 +13,7 @@
  *     windows.h   convolution and pooling                  attention.h scaled dot product attention
  *     losses.h    losses with options                      linalg.h    linear algebra, by LAPACK
  *     check.h     errors of a program in one word          precision.h mixed precision
+ *     layers.h    layers, initialisers
  *
  * Signals, floating-point modes, stack sizes, longjmp, cancellation, fork, exit and dlclose: docs/threads-and-processes.md.
  */
@@ -31,6 +32,7 @@
 #include <berth/flags.h>
 #include <berth/function.h>
 #include <berth/grad.h>
+#include <berth/layers.h>
 #include <berth/linalg.h>
 #include <berth/losses.h>
 #include <berth/matrices.h>

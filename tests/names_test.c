@@ -5,7 +5,7 @@
 #include "support/support.h"
 
 static int wrong, called_count;
-static const char *called[512];
+static const char *called[1024];
 
 static void expect_name(const char *name, int line) {
     char head[128], macro_less[128];
@@ -477,6 +477,45 @@ static void layers_and_training(void **state) {
         SILENT(bt_dense_from, bt_dense_from(vector, NULL, NULL));
         SILENT(bt_lambda, bt_lambda("none", NULL));
         SILENT(bt_chain, bt_chain(NULL));
+        SILENT(bt_layer_new, bt_layer_new("nothing", NULL));
+        SILENT(bt_embedding_layer, bt_embedding_layer(0, 2, key));
+        SILENT(bt_conv_layer, bt_conv_layer(1, 2, BT_SHAPE(), NULL, key));
+        SILENT(bt_conv_transposed_layer, bt_conv_transposed_layer(1, 2, BT_SHAPE(3), NULL, key, .same = true));
+        SILENT(bt_max_pool_layer, bt_max_pool_layer(BT_SHAPE(0)));
+        SILENT(bt_avg_pool_layer, bt_avg_pool_layer(BT_SHAPE(1, 1, 1, 1)));
+        SILENT(bt_adaptive_max_pool_layer, bt_adaptive_max_pool_layer(BT_SHAPE()));
+        SILENT(bt_adaptive_avg_pool_layer, bt_adaptive_avg_pool_layer(BT_SHAPE(-1)));
+        SILENT(bt_layer_norm_layer, bt_layer_norm_layer(0));
+        SILENT(bt_batch_norm_layer, bt_batch_norm_layer(2, .eps = -1));
+        SILENT(bt_group_norm_layer, bt_group_norm_layer(2, 3));
+        SILENT(bt_rms_norm_layer, bt_rms_norm_layer(-1));
+        SILENT(bt_dropout_layer, bt_dropout_layer(2, key));
+        SILENT(bt_gru_layer, bt_gru_layer(0, 2, key));
+        SILENT(bt_lstm_layer, bt_lstm_layer(2, 2, NULL));
+        SILENT(bt_attention_layer, bt_attention_layer(4, 3, key));
+        SILENT(bt_parallel, bt_parallel(NULL, model));
+        SILENT(bt_skip, bt_skip(NULL, NULL));
+        ARRAY(bt_combine_sum, bt_combine_sum(NULL, 1));
+        ARRAY(bt_combine_concat, bt_combine_concat(NULL, 1));
+        ARRAY(bt_init_glorot_uniform, bt_init_glorot_uniform(NULL, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_glorot_normal, bt_init_glorot_normal(NULL, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_he_uniform, bt_init_he_uniform(NULL, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_he_normal, bt_init_he_normal(NULL, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_lecun_uniform, bt_init_lecun_uniform(NULL, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_lecun_normal, bt_init_lecun_normal(NULL, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_truncated_normal, bt_init_truncated_normal(NULL, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_orthogonal, bt_init_orthogonal(key, BT_F32, BT_SHAPE(2)));
+        ARRAY(bt_init_zeros, bt_init_zeros(NULL, BT_F32, BT_SHAPE(-1)));
+        ARRAY(bt_init_ones, bt_init_ones(NULL, BT_F32, BT_SHAPE(-1)));
+        ARRAY(bt_layer_parameter, bt_layer_parameter(model, "none"));
+        ARRAY(bt_layer_state, bt_layer_state(model, NULL));
+        ERROR(bt_layer_set_state, bt_layer_set_state(model, "none", x));
+        SILENT(bt_layer_child, bt_layer_child(model, 0));
+        ARRAY(bt_batch_mean, bt_batch_mean(bt_ones(BT_I32, 2)));
+        ERROR(bt_layer_hook, bt_layer_hook(NULL, NULL, NULL));
+        ERROR(bt_layer_gradient_hook, bt_layer_gradient_hook(NULL, NULL, NULL));
+        ERROR(bt_apply_all, bt_apply_all(model, &x, 1, NULL, 1));
+        SILENT(bt_states, bt_states(model, NULL, 1));
         ARRAY(bt_apply, bt_apply(NULL, x));
         SILENT(bt_parameters, bt_parameters(model, NULL, 1));
         SILENT(bt_fmap, bt_fmap(NULL, NULL, model));
@@ -629,7 +668,7 @@ static const char silent[] =
     /* called by macros of the names before */
     " bt_bits_shape bt_uniform_shape bt_normal_shape bt_randint_shape bt_bernoulli_shape bt_categorical_shape "
     "bt_full_shape "
-    " bt_input_shape bt_reshape_to bt_permute_axes bt_broadcast_shape bt_chain_of bt_runtime_start "
+    " bt_input_shape bt_reshape_to bt_permute_axes bt_broadcast_shape bt_chain_of bt_parallel_of bt_runtime_start "
     /* owners */
     " bt_keep bt_retain bt_release bt_free bt_shared_retain bt_shared_release bt_function_retain bt_function_release "
     " bt_layer_retain bt_layer_release bt_optimizer_retain bt_optimizer_release bt_strategy_retain bt_strategy_release "
@@ -643,7 +682,8 @@ static const char silent[] =
     " bt_device_description bt_device_kind bt_device_index bt_device_driver bt_functional bt_is_pinned "
     "bt_default_device "
     " bt_memory_reset_peak bt_memory_trim bt_dtype_name bt_dtype_named bt_dtype_size bt_promote bt_flag_count "
-    " bt_shared_name bt_shared_is_frozen bt_parameter_count bt_strategy_count bt_strategy_device bt_strategy_share "
+    " bt_shared_name bt_shared_is_frozen bt_parameter_count bt_layer_child_count bt_is_training bt_strategy_count "
+    "bt_strategy_device bt_strategy_share "
     "bt_status_name "
     "bt_failure_is_retryable "
     "bt_error_text "
@@ -652,7 +692,8 @@ static const char silent[] =
     " bt_resource_free bt_lease_gpus bt_lease_mask bt_lease_variable bt_get_gpu_ids bt_wait_refs bt_runtime_text "
     "bt_leases_text "
     /* what only memory can keep from succeeding, or the settings */
-    " bt_sgd bt_momentum bt_adam bt_flatten_layer bt_profile_start bt_synchronize bt_check_flags bt_runtime_shutdown "
+    " bt_sgd bt_momentum bt_adam bt_flatten_layer bt_global_max_pool_layer bt_global_avg_pool_layer bt_profile_start "
+    "bt_synchronize bt_check_flags bt_runtime_shutdown "
     /* inside of a task: task_test */
     " bt_list_count bt_list_type bt_list_of "
     " bt_yield bt_argument_count bt_argument_type bt_argument bt_arguments bt_return bt_task_fail bt_task_cancelled "
@@ -695,7 +736,7 @@ static void every_public_function_is_here(void **state) {
     static const char *const headers[] = {
         "array",   "device",   "dist",   "dtype", "file",      "flags",   "function", "grad",      "nn",
         "ops",     "random",   "status", "task",  "train",     "view",    "call",     "attention", "losses",
-        "windows", "matrices", "linalg", "check", "transform", "control", "custom"};
+        "windows", "matrices", "linalg", "check", "transform", "control", "custom",   "layers"};
     for (int i = 0; i < COUNT(headers); i++) {
         char path[512];
         snprintf(path, sizeof path, BERTH_SOURCE_DIR "/include/berth/%s.h", headers[i]);

@@ -1,145 +1,126 @@
 /* One training step over mirrored replicas: each gets a share of the batch and computes gradients; every replica gets their sum and makes
  * the same update. All of it is only recorded here: one plan, in which sums of gradients begin while others are still being computed. */
-#include <string.h>
-#include <time.h>
 
 #include "array/move.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "device/device.h"
-#include "dist/strategy.h"
+#include "dist/batch.h"
 #include "function/shared.h"
-#include "nn/layer.h"
 #include "ops/primitive.h"
 
-/* sums[i]: the sum of all parts, on the device of replica i. */
-static void all_reduce(const bt_strategy *strategy, bt_array *const *parts, bt_array **sums) {
-    BTI_CALL("bt_all_reduce");
-    int devices[BTI_MAX_REPLICAS];
-    for (int i = 0; i < strategy->count; i++) devices[i] = bti_device_id(strategy->devices[i]);
-    bti_all_reduce(devices, strategy->count, parts, sums);
+/* What is recorded between the two belongs to a part of the batch, in training. */
+typedef struct training_block {
+    bti_training_guard training;
+    const bti_batch_part *part;
+    bti_states *states;
+} training_block;
+
+static training_block enter_part(const bti_batch_part *part, bti_states *states) {
+    return (training_block){bti_training_begin(true), bti_part_set(part), bti_states_collect(states)};
+}
+static void leave_part(training_block *before) {
+    bti_training_end(&before->training);
+    bti_part_set(before->part);
+    bti_states_collect(before->states);
 }
 
-void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
-    if (!strategy || bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_all_reduce") != BT_OK) return;
-    if (!arrays) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_all_reduce: the list of arrays is NULL");
-        return;
-    }
-    bt_array *sums[BTI_MAX_REPLICAS];
-    all_reduce(strategy, arrays, sums);
-    for (int i = 0; i < strategy->count; i++) arrays[i] = sums[i];
-}
-
-typedef struct step {
-    bt_strategy *strategy; /* NULL: one device */
-    bt_layer *model;
-    bt_optimizer *optimizer;
-    bt_model_loss *loss;
-    void *data;
-    bt_shared **parameters;
-    int parameter_count;
-    int shards; /* number of parts of the batch that have rows */
-    int device_of[BTI_MAX_REPLICAS];
-    int64_t rows_of[BTI_MAX_REPLICAS];
-    bt_array **losses; /* one per shard, weighted */
-    bt_array **grads;  /* [parameter][shard], weighted */
-} step;
-
-static bt_status check_arrays(bt_array *const *arrays, int count) {
-    for (int i = 0; i < count; i++) BTI_TRY(bti_fail_with(bti_array_error(arrays[i])));
-    return BT_OK;
+/* The loss of a part's rows, scaled by their share of the batch. */
+static bt_array *record_loss(bti_train *s, bti_batch_shard *own, bt_array *x, bt_array *y, double weight) {
+    bti_batch_part part = {own->first_row, own->rows, s->rows, s->shard_count > 1 ? &own->means : NULL};
+    bti_states_free(&own->states);
+    __attribute__((cleanup(leave_part))) training_block block = enter_part(&part, &own->states);
+    bt_array *loss = s->loss(s->model, x, y, s->data);
+    return loss ? bt_mul(loss, bt_num(weight)) : bti_poisonf(BT_INVALID_ARGUMENT, "bt_train_step: the loss gave NULL");
 }
 
 /* Loss and gradients of one shard's rows, scaled by their part of the batch. */
-static bt_status record_shard(step *s, int shard, bt_array *x, bt_array *y, double weight) {
-    bt_array *loss = bt_mul(s->loss(s->model, x, y, s->data), bt_num(weight));
-    s->losses[shard] = loss;
-    bt_array **grads = bti_alloc((size_t)s->parameter_count * sizeof *grads);
+static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y, double weight) {
+    bti_batch_shard *own = &s->shards[number];
+    own->loss = record_loss(s, own, x, y, weight);
+    size_t means = own->means.own.count;
+    bt_array **grads = bti_alloc(((size_t)s->parameter_count + means) * sizeof *grads);
     if (!grads) return bti_no_memory();
-    bt_status status = bt_grad_shared(loss, s->parameters, s->parameter_count, grads);
-    for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shards + shard] = grads[p];
+    bt_status status = means ? bti_grad_through_means(s, own, grads)
+                             : bt_grad_shared(own->loss, s->parameters, s->parameter_count, grads);
+    for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shard_count + number] = grads[p];
     bti_free(grads);
     return status;
 }
 
 /* The device of the model's output. Functions among the layers may move it, so a forward pass is recorded, and not run. */
-static int output_device(const step *s, bti_layer_ends ends, bt_array *x) {
+static int output_device(const bti_train *s, bti_layer_ends ends, bt_array *x) {
     int device = ends.last;
     bool quiet = bti_errors_quiet(true);
     bti_error *before = bti_error_last();
+    bti_states states = {0}; /* which nobody sets */
     BT_SCOPE {
+        bti_batch_part part = {0, s->rows, s->rows, NULL};
+        __attribute__((cleanup(leave_part))) training_block block = enter_part(&part, &states);
         bt_device *found = ends.several ? bt_device_of(bt_apply(s->model, x)) : NULL;
         if (found) device = bti_device_id(found);
     }
+    bti_states_free(&states);
     bti_error_put_back(before);
     bti_errors_quiet(quiet);
     return device;
 }
 
-static bt_status record_on_one_device(step *s, bt_array *x, bt_array *y) {
+/* grads[i] is of parameters[i]. */
+static void hook_gradients(const bti_train *s, bt_shared *const *parameters, bt_array **grads) {
+    for (int p = 0; p < s->parameter_count && s->hooks; p++)
+        grads[p] = bti_hooked_gradient(s->model, parameters[p], grads[p]);
+}
+
+static bt_status record_on_one_device(bti_train *s, bt_array *x, bt_array *y) {
     bti_layer_ends ends = bti_layer_ends_of(s->model);
+    s->rows = s->shards[0].rows = !bti_array_error(x) && bt_rank(x) ? bt_size(x, 0) : 1;
     if (ends.any) {
         x = bti_bring(x, ends.first);
         y = bti_bring(y, output_device(s, ends, x));
     }
     BTI_TRY(record_shard(s, 0, x, y, 1));
-    return bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
-}
-
-static const char *replica_device_name(const step *s, int replica) {
-    return bt_device_long_name(s->strategy->devices[replica]);
+    hook_gradients(s, s->parameters, s->grads);
+    bti_sets_begin();
+    bt_status status = bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
+    if (status == BT_OK) status = bti_set_states(s);
+    bt_status committed = bti_sets_end(status == BT_OK);
+    return status == BT_OK ? committed : status;
 }
 
 /* --- shards ----------------------------------------------------------------------------------------------------------- */
 
-static void cut_exactly(step *s, int64_t rows) {
-    s->shards = rows < BTI_EXACT_SHARDS ? (int)rows : BTI_EXACT_SHARDS;
-    for (int i = 0; i < s->shards; i++) {
-        s->device_of[i] = i * s->strategy->count / BTI_EXACT_SHARDS;
-        s->rows_of[i] = rows / s->shards + (i < rows % s->shards);
+static void cut_exactly(bti_train *s, int64_t rows) {
+    s->shard_count = rows < BTI_EXACT_SHARDS ? (int)rows : BTI_EXACT_SHARDS;
+    for (int i = 0; i < s->shard_count; i++) {
+        s->shards[i].replica = i * s->strategy->count / BTI_EXACT_SHARDS;
+        s->shards[i].rows = rows / s->shard_count + (i < rows % s->shard_count);
     }
 }
 
-static void cut_by_shares(step *s, int64_t rows) {
+static void cut_by_shares(bti_train *s, int64_t rows) {
     int64_t counts[BTI_MAX_REPLICAS];
     bti_strategy_rows(s->strategy, rows, counts);
-    s->shards = 0;
+    s->shard_count = 0;
     for (int r = 0; r < s->strategy->count; r++) {
         if (!counts[r]) continue;
-        s->device_of[s->shards] = r;
-        s->rows_of[s->shards++] = counts[r];
+        s->shards[s->shard_count].replica = r;
+        s->shards[s->shard_count++].rows = counts[r];
     }
 }
 
-static bt_status run_shard(step *s, int shard, bt_array *x, bt_array *y, int64_t start, double weight) {
+static bt_status run_shard(bti_train *s, int number, bt_array *x, bt_array *y, double weight) {
     bt_status status = BT_OK;
-    const char *device = replica_device_name(s, s->device_of[shard]);
-    int64_t end = start + s->rows_of[shard];
+    const bti_batch_shard *own = &s->shards[number];
+    const char *device = bti_replica_name(s, own->replica);
+    int64_t start = own->first_row, end = start + own->rows;
     bt_array *own_x = NULL, *own_y = NULL;
     BT_ON(bt_device_long_name(bt_device_of(x)))
         own_x = bt_slice_axis(x, 0, start, end, 1); /* only these rows are moved */
     BT_ON(bt_device_long_name(bt_device_of(y))) own_y = bt_slice_axis(y, 0, start, end, 1);
-    BT_REPLICA(s->strategy, s->device_of[shard])
-        status = record_shard(s, shard, bt_to(own_x, device), bt_to(own_y, device), weight);
+    BT_REPLICA(s->strategy, own->replica)
+        status = record_shard(s, number, bt_to(own_x, device), bt_to(own_y, device), weight);
     return status;
-}
-
-/* Adds pairs, each where its first part is: the same tree, whatever the number of devices. */
-static bt_array *tree_sum(const step *s, bt_array **parts) {
-    for (int apart = 1; apart < s->shards; apart *= 2)
-        for (int i = 0; i + apart < s->shards; i += 2 * apart)
-            BT_ON(replica_device_name(s, s->device_of[i]))
-                parts[i] = bt_add(parts[i], bt_to(parts[i + apart], replica_device_name(s, s->device_of[i])));
-    return bt_to(parts[0], replica_device_name(s, 0));
-}
-
-static bt_array *sum_parts(const step *s, bt_array **parts) {
-    if (s->strategy->exact) return tree_sum(s, parts);
-    bt_array *sum = NULL, *there[BTI_MAX_REPLICAS];
-    for (int i = 0; i < s->shards; i++) there[i] = bt_to(parts[i], replica_device_name(s, 0));
-    BT_ON(replica_device_name(s, 0)) sum = bt_add_n(there, s->shards);
-    return bt_to(sum, replica_device_name(s, 0)); /* a single part is still where it was */
 }
 
 /* --- speeds ----------------------------------------------------------------------------------------------------------- */
@@ -147,13 +128,13 @@ static bt_array *sum_parts(const step *s, bt_array **parts) {
 #define PROBE_ROWS 256
 
 /* The seconds that a device takes for some rows, transfers to it and the gradients included. */
-static bt_status time_device(step *s, int replica, int64_t rows, bt_array *x, bt_array *y, double *seconds) {
+static bt_status time_device(bti_train *s, int replica, int64_t rows, bt_array *x, bt_array *y, double *seconds) {
     bt_status status = BT_OK;
-    s->device_of[0] = replica;
-    s->rows_of[0] = rows;
+    s->shards[0].replica = replica;
+    s->shards[0].rows = rows;
     uint64_t from = bti_clock_ns();
     BT_SCOPE {
-        status = run_shard(s, 0, x, y, 0, 1);
+        status = run_shard(s, 0, x, y, 1);
         if (status == BT_OK) status = bt_eval_all(s->grads, s->parameter_count);
         for (int p = 0; p < s->parameter_count && status == BT_OK; p++) status = bt_block(s->grads[p]);
     }
@@ -162,10 +143,11 @@ static bt_status time_device(step *s, int replica, int64_t rows, bt_array *x, bt
 }
 
 /* In the first step over unlike devices: each computes the same rows twice. The second time counts, since programs are compiled by then. */
-static bt_status measure_speeds(step *s, bt_array *x, bt_array *y) {
+static bt_status measure_speeds(bti_train *s, bt_array *x, bt_array *y) {
     double speed[BTI_MAX_REPLICAS], seconds = 0;
     int64_t rows = bt_size(x, 0) < PROBE_ROWS ? bt_size(x, 0) : PROBE_ROWS;
-    s->shards = 1;
+    s->shard_count = 1;
+    s->rows = rows;
     for (int r = 0; r < s->strategy->count; r++) {
         for (int round = 0; round < 2; round++) BTI_TRY(time_device(s, r, rows, x, y, &seconds));
         speed[r] = 1 / (seconds > 1e-9 ? seconds : 1e-9);
@@ -175,26 +157,15 @@ static bt_status measure_speeds(step *s, bt_array *x, bt_array *y) {
 
 /* --- the step --------------------------------------------------------------------------------------------------------- */
 
-/* Whether each device has a part of every gradient, in its order. */
-static bool all_take_part(const step *s) { return !s->strategy->exact && s->shards == s->strategy->count; }
-
 /* sums[parameter][replica] */
-static bt_status sum_gradients(const step *s, bt_array **sums) {
+static bt_status sum_gradients(const bti_train *s, bt_array **sums) {
     int count = s->strategy->count;
-    for (int p = 0; p < s->parameter_count; p++) {
-        bt_array **parts = &s->grads[p * s->shards];
-        if (all_take_part(s)) {
-            all_reduce(s->strategy, parts, &sums[p * count]);
-            continue;
-        }
-        bt_array *sum = sum_parts(s, parts);
-        for (int r = 0; r < count; r++) sums[p * count + r] = bt_to(sum, replica_device_name(s, r));
-    }
-    return check_arrays(sums, s->parameter_count * count);
+    for (int p = 0; p < s->parameter_count; p++) bti_sum_everywhere(s, &s->grads[p * s->shard_count], &sums[p * count]);
+    return bti_check_arrays(sums, s->parameter_count * count);
 }
 
 /* The last layer's first: their sums are there first, and their updates hide those of the others. */
-static bt_status update_replica(const step *s, int replica, bt_array *const *sums, bt_array **own,
+static bt_status update_replica(const bti_train *s, int replica, bt_array *const *sums, bt_array **own,
                                 bt_shared **parameters) {
     bt_status status = BT_OK;
     for (int p = 0; p < s->parameter_count; p++) {
@@ -202,11 +173,14 @@ static bt_status update_replica(const step *s, int replica, bt_array *const *sum
         own[p] = sums[from * s->strategy->count + replica];
         parameters[p] = s->parameters[from];
     }
-    BT_REPLICA(s->strategy, replica) status = bt_optimizer_step(s->optimizer, parameters, own, s->parameter_count);
+    BT_REPLICA(s->strategy, replica) {
+        hook_gradients(s, parameters, own);
+        status = bt_optimizer_step(s->optimizer, parameters, own, s->parameter_count);
+    }
     return status;
 }
 
-static bt_status update_all(step *s) {
+static bt_status update_all(bti_train *s) {
     size_t count = (size_t)s->parameter_count * (size_t)(s->strategy->count + 1);
     bt_array **sums = bti_alloc(count * sizeof(bt_array *));
     if (!sums) return bti_no_memory();
@@ -217,27 +191,31 @@ static bt_status update_all(step *s) {
     /* also replicas that had no rows get the sum */
     for (int r = 0; r < s->strategy->count && status == BT_OK; r++)
         status = update_replica(s, r, sums, own, parameters);
+    if (status == BT_OK) status = bti_set_states(s);
     bt_status committed = bti_sets_end(status == BT_OK);
     bti_free(sums);
     bti_free(parameters);
     return status == BT_OK ? committed : status;
 }
 
-static bt_status record_mirrored(step *s, bt_array *x, bt_array *y) {
+static bt_status record_mirrored(bti_train *s, bt_array *x, bt_array *y) {
     int64_t rows = bt_size(x, 0), start = 0;
     if (!s->strategy->exact && bt_strategy_share(s->strategy, 0) == 0) BTI_TRY(measure_speeds(s, x, y));
     if (s->strategy->exact)
         cut_exactly(s, rows);
     else
         cut_by_shares(s, rows);
-    for (int i = 0; i < s->shards; i++) {
-        BTI_TRY(run_shard(s, i, x, y, start, (double)s->rows_of[i] / (double)rows));
-        start += s->rows_of[i];
+    s->rows = rows;
+    for (int i = 0; i < s->shard_count; i++) {
+        s->shards[i].first_row = start;
+        BTI_TRY(run_shard(s, i, x, y, (double)s->shards[i].rows / (double)rows));
+        start += s->shards[i].rows;
     }
+    BTI_TRY(bti_put_means_in_place(s));
     return update_all(s);
 }
 
-static bt_status record_train_step(step *s, bt_array *x, bt_array *y) {
+static bt_status record_train_step(bti_train *s, bt_array *x, bt_array *y) {
     if (!s->strategy) return record_on_one_device(s, x, y);
     BTI_TRY(bti_fail_with(bti_array_error(x)));
     BTI_TRY(bti_fail_with(bti_array_error(y)));
@@ -255,11 +233,29 @@ static bt_status check_step_objects(const bt_strategy *strategy, const bt_layer 
 }
 
 /* The parameters that a step updates. */
-static void keep_thawed(step *s) {
+static void keep_thawed(bti_train *s) {
     int count = bt_parameters(s->model, s->parameters, s->parameter_count);
     s->parameter_count = 0;
     for (int p = 0; p < count; p++)
         if (!bt_shared_is_frozen(s->parameters[p])) s->parameters[s->parameter_count++] = s->parameters[p];
+}
+
+static bt_array *total_loss(const bti_train *s) {
+    bt_array *losses[BTI_MAX_REPLICAS];
+    for (int i = 0; i < s->shard_count; i++) losses[i] = s->shards[i].loss;
+    return s->strategy ? bti_sum_parts(s, losses) : losses[0];
+}
+
+static void free_step(bti_train *s) {
+    for (int i = 0; s->shards && i < BTI_MAX_REPLICAS; i++) {
+        bti_states_free(&s->shards[i].states);
+        bti_means_free(&s->shards[i].means);
+        bti_vec_free(&s->shards[i].cotangents);
+        bti_vec_free(&s->shards[i].own_cotangents);
+    }
+    bti_free(s->parameters);
+    bti_free(s->shards);
+    bti_free(s->grads);
 }
 
 bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
@@ -267,26 +263,27 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
     bt_status usable = check_step_objects(strategy, model, optimizer);
     if (usable == BT_OK && !loss) usable = bti_fail(BT_INVALID_ARGUMENT, "bt_train_step: the loss is NULL");
     if (usable != BT_OK) return bti_poison(bti_error_last());
-    step s = {strategy, model, optimizer, loss, data, .parameter_count = bt_parameters(model, NULL, 0), .shards = 1};
+    bti_train s = {strategy,
+                   model,
+                   optimizer,
+                   loss,
+                   data,
+                   .parameter_count = bt_parameters(model, NULL, 0),
+                   .shard_count = 1,
+                   .hooks = bti_has_gradient_hooks(model)};
     bt_array *total = NULL;
     BT_SCOPE {
         s.parameters = bti_alloc((size_t)s.parameter_count * sizeof *s.parameters);
-        s.losses = bti_calloc(BTI_MAX_REPLICAS, sizeof *s.losses);
+        s.shards = bti_calloc(BTI_MAX_REPLICAS, sizeof *s.shards);
         s.grads = bti_calloc((size_t)s.parameter_count * BTI_MAX_REPLICAS, sizeof *s.grads);
         bt_status status = BT_OK;
-        if (s.parameters && s.losses && s.grads) {
+        if (s.parameters && s.shards && s.grads) {
             keep_thawed(&s);
             status = record_train_step(&s, x, y);
         } else
             status = bti_no_memory();
-        if (status == BT_OK && strategy)
-            total = sum_parts(&s, s.losses);
-        else
-            total = status == BT_OK ? s.losses[0] : bti_poison(bti_error_last());
-        total = bt_keep(total);
-        bti_free(s.parameters);
-        bti_free(s.losses);
-        bti_free(s.grads);
+        total = bt_keep(status == BT_OK ? total_loss(&s) : bti_poison(bti_error_last()));
+        free_step(&s);
     }
     return total;
 }

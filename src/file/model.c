@@ -1,4 +1,4 @@
-/* A model's parameters in files, each under its name. */
+/* A model's parameters and states in files, each under its name. */
 #include <string.h>
 
 #include "array/handle.h"
@@ -7,16 +7,17 @@
 #include "base/str.h"
 #include "file/safetensors.h"
 #include "file/tensors.h"
+#include "ir/dtype.h"
 
 typedef struct model {
-    bt_shared **parameters;
+    bt_shared **variables; /* the parameters, then the states */
     const char **names;
     bt_array **values; /* their present values */
-    int count;
+    int count, parameter_count;
 } model;
 
 static void model_free(model *m) {
-    bti_free(m->parameters);
+    bti_free(m->variables);
     bti_free(m->names);
     bti_free(m->values);
 }
@@ -24,16 +25,18 @@ static void model_free(model *m) {
 static bt_status model_open(model *m, const bt_layer *layer) {
     *m = (model){0};
     BTI_TRY(bt_layer_status(layer));
-    m->count = bt_parameters(layer, NULL, 0);
+    m->parameter_count = bt_parameters(layer, NULL, 0);
+    m->count = m->parameter_count + bt_states(layer, NULL, 0);
     size_t room = (size_t)m->count + 1;
-    m->parameters = bti_calloc(room, sizeof *m->parameters);
+    m->variables = bti_calloc(room, sizeof *m->variables);
     m->names = bti_calloc(room, sizeof *m->names);
     m->values = bti_calloc(room, sizeof *m->values);
-    if (!m->parameters || !m->names || !m->values) return bti_no_memory();
-    bt_parameters(layer, m->parameters, m->count);
+    if (!m->variables || !m->names || !m->values) return bti_no_memory();
+    bt_parameters(layer, m->variables, m->parameter_count);
+    bt_states(layer, m->variables + m->parameter_count, m->count - m->parameter_count);
     for (int i = 0; i < m->count; i++) {
-        m->names[i] = bt_shared_name(m->parameters[i]);
-        m->values[i] = bt_value(m->parameters[i]);
+        m->names[i] = bt_shared_name(m->variables[i]);
+        m->values[i] = bt_value(m->variables[i]);
         if (!m->names[i] || !*m->names[i])
             return bti_fail(BT_FAILED_PRECONDITION,
                             "parameter %d of the model has no name; bt_shared_set_name gives it one", i);
@@ -67,17 +70,22 @@ static bool tensor_fits(const bti_tensor *tensor, bt_array *value) {
            !memcmp(tensor->shape.size, shape.size, (size_t)shape.rank * sizeof *shape.size);
 }
 
-static bool is_parameter(const model *m, const char *name) {
+static bool is_variable(const model *m, const char *name) {
     for (int i = 0; i < m->count; i++)
         if (!strcmp(m->names[i], name)) return true;
     return false;
+}
+
+/* A file may lack a state of integers, such as a count or a key: it keeps its value. */
+static bool may_be_missing(const model *m, int i) {
+    return i >= m->parameter_count && !bti_dtype_is_float(bt_dtype_of(m->values[i]));
 }
 
 /* Adds "; missing: a, b" and the like; returns how many differences there are. */
 static int list_missing(const model *m, const bt_tensors *file, bti_str *text) {
     int found = 0;
     for (int i = 0; i < m->count; i++)
-        if (bti_names_find(&file->names, m->names[i]) < 0 && found++ < SHOWN)
+        if (bti_names_find(&file->names, m->names[i]) < 0 && !may_be_missing(m, i) && found++ < SHOWN)
             bti_str_addf(text, "%s\"%s\"", found == 1 ? "; missing in the file: " : ", ", bti_quote(m->names[i]).text);
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
     return found;
@@ -86,7 +94,7 @@ static int list_missing(const model *m, const bt_tensors *file, bti_str *text) {
 static int list_extra(const model *m, const bt_tensors *file, bti_str *text) {
     int found = 0;
     for (int i = 0; i < file->names.count; i++)
-        if (!is_parameter(m, file->names.names[i]) && found++ < SHOWN)
+        if (!is_variable(m, file->names.names[i]) && found++ < SHOWN)
             bti_str_addf(text, "%s\"%s\"", found == 1 ? "; not in the model: " : ", ",
                          bti_quote(file->names.names[i]).text);
     if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
@@ -130,11 +138,12 @@ static bt_status compare_with_file(const model *m, const bt_tensors *file) {
 static bt_status load_model_parameters(model *m, const bt_tensors *file) {
     BTI_TRY(compare_with_file(m, file));
     for (int i = 0; i < m->count; i++) {
-        BT_ON(bt_device_long_name(bt_device_of(m->values[i])))
-            m->values[i] = file->format->read(file, bti_names_find(&file->names, m->names[i]));
+        int index = bti_names_find(&file->names, m->names[i]);
+        if (index < 0) continue;
+        BT_ON(bt_device_long_name(bt_device_of(m->values[i]))) m->values[i] = file->format->read(file, index);
         BTI_TRY(bt_block(m->values[i]));
     }
-    return bt_set_all(m->parameters, m->values, m->count);
+    return bt_set_all(m->variables, m->values, m->count);
 }
 
 bt_status bt_load_model(const char *path, bt_layer *layer) {

@@ -10,6 +10,7 @@
 #include "array/place.h"
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "grad/grad.h"
 #include "grad/walk.h"
 #include "ir/dtype.h"
 
@@ -38,13 +39,13 @@ static bt_status cut_off(const bti_node *cut, int index) {
         index, bti_site_file(cut->cut.site), cut->cut.site.line, cut->cut.name);
 }
 
-/* The gradients by wrt[i], which are arrays, or values of shared variables, in the caller's scope. */
-static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, bt_array *const *wrt, bool shared,
+/* The gradients by wrt[i], the first `shared` of which are values of shared variables and stand for these, in the caller's scope. */
+static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, bt_array *const *wrt, int shared,
                            int count, bt_array **grads) {
     bti_gradient_target *targets = bti_calloc((size_t)count + 1, sizeof *targets);
     if (!targets) return poison_gradients(call, bti_no_memory(), count, grads);
     int distinct = 0;
-    for (int i = 0; i < count; i++) targets[i] = bti_target_of(bti_node_of(wrt[i]), shared);
+    for (int i = 0; i < count; i++) targets[i] = bti_target_of(bti_node_of(wrt[i]), i < shared);
     qsort(targets, (size_t)count, sizeof *targets, bti_compare_targets);
     for (int i = 0; i < count; i++)
         if (!distinct || bti_compare_targets(&targets[distinct - 1], &targets[i])) targets[distinct++] = targets[i];
@@ -52,7 +53,7 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
     bt_status status = bti_walk_back(&y, &cotangent, 1, targets, distinct);
     for (int i = 0; i < count && status == BT_OK; i++) {
         const bti_node *node = bti_node_of(wrt[i]);
-        bti_gradient_target key = bti_target_of(node, shared);
+        bti_gradient_target key = bti_target_of(node, i < shared);
         const bti_gradient_target *found = bsearch(&key, targets, (size_t)distinct, sizeof key, bti_compare_targets);
         if (found->cut && (status = cut_off(found->cut, i)) != BT_OK) break;
         bt_array *gradient = found->gradient ? found->gradient : zeros_where(node, wrt[i]);
@@ -113,24 +114,33 @@ bt_status bt_grad(bt_array *loss, bt_array *const *wrt, int count, bt_array **gr
     bt_status status = check_loss(loss);
     if (status == BT_OK) status = check_arrays(wrt, count);
     if (status != BT_OK) return poison_gradients(&bti_public_, status, count, grads);
-    return gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), wrt, false, count, grads);
+    return gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), wrt, 0, count, grads);
+}
+
+bt_status bti_grad_both(bt_array *loss, bt_shared *const *shared, int shared_count, bt_array *const *arrays, int count,
+                        bt_array **grads) {
+    BTI_PUBLIC("bt_grad_shared");
+    int all = shared_count + count;
+    bt_status status = check_loss(loss);
+    bt_array **values = bti_calloc((size_t)all + 1, sizeof *values);
+    if (!values) status = bti_no_memory();
+    for (int i = 0; i < all && status == BT_OK; i++) {
+        values[i] = i < shared_count ? bt_value(shared[i]) : arrays[i - shared_count];
+        status = bti_fail_with(bti_array_error(values[i]));
+    }
+    if (status == BT_OK)
+        status = gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), values, shared_count, all, grads);
+    else
+        poison_gradients(&bti_public_, status, all, grads);
+    bti_free(values);
+    return status;
 }
 
 bt_status bt_grad_shared(bt_array *loss, bt_shared *const *wrt, int count, bt_array **grads) {
     BTI_PUBLIC("bt_grad_shared");
     BTI_TRY(check_lists(wrt, "wrt", count, grads));
-    bt_status status = check_loss(loss);
-    bt_array **values = bti_calloc((size_t)count + 1, sizeof *values);
-    if (!values) status = bti_no_memory();
-    for (int i = 0; i < count && status == BT_OK; i++) {
-        values[i] = bt_value(wrt[i]);
-        status = bti_fail_with(bti_array_error(values[i]));
-    }
-    if (status == BT_OK)
-        status = gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), values, true, count, grads);
-    else
-        poison_gradients(&bti_public_, status, count, grads);
-    bti_free(values);
+    bt_status status = bti_grad_both(loss, wrt, count, NULL, 0, grads);
+    for (int i = 0; i < count; i++) grads[i] = bti_public_keep(&bti_public_, grads[i]);
     return status;
 }
 
@@ -168,7 +178,7 @@ bt_status bt_vjp(bt_array *y, bt_array *cotangent, bt_array *const *wrt, int cou
     bt_status status = check_cotangent(y, &cotangent);
     if (status == BT_OK) status = check_arrays(wrt, count);
     if (status != BT_OK) return poison_gradients(&bti_public_, status, count, grads);
-    return gradients(&bti_public_, y, cotangent, wrt, false, count, grads);
+    return gradients(&bti_public_, y, cotangent, wrt, 0, count, grads);
 }
 
 /* The one gradient carries the cause when there is one. */

@@ -1,34 +1,52 @@
+/* Layers as objects: made, owned, applied. */
 #include "nn/layer.h"
 
-#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-#include <berth/matrices.h>
-#include <berth/precision.h>
-#include <berth/random.h>
-
-#include "array/move.h"
 #include "array/place.h"
 #include "base/alloc.h"
-#include "base/error.h"
-#include "base/vec.h"
-#include "function/shared.h"
+#include "base/str.h"
+#include "ops/primitive.h"
 
-bt_layer *bti_layer_new(const char *kind, bt_array *(*apply)(bt_layer *, bt_array *)) {
+bt_layer *bti_layer_bare(const char *name, const char *text, bt_forward *forward, bt_forward_all *forward_all) {
     bt_layer *layer = bti_owned_new(BTI_OWNED_LAYER, sizeof *layer);
     if (!layer) return (void)bti_no_memory(), NULL;
-    layer->kind = kind;
-    layer->apply = apply;
-    return layer;
+    layer->forward = forward;
+    layer->forward_all = forward_all;
+    layer->name = bti_strdup(name);
+    layer->text = text ? bti_strdup(text) : NULL;
+    if (layer->name && (layer->text || !text)) return layer;
+    bt_layer_release(layer);
+    return (void)bti_no_memory(), NULL;
+}
+
+static void release_data(bti_layer_data *data) {
+    if (!data || atomic_fetch_sub(&data->refs, 1) != 1) return;
+    if (data->free) data->free(data->data);
+    bti_free(data);
 }
 
 static void clear_layer(void *object) {
     bt_layer *layer = object;
-    for (int i = 0; i < layer->child_count; i++) bt_layer_release(layer->children[i]);
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) bt_shared_release(layer->own[i]);
+    for (int i = 0; i < layer->child_count; i++) {
+        bt_layer_release(layer->children[i]);
+        bti_free(layer->child_names[i]);
+    }
+    for (int kind = 0; kind < BTI_VARIABLES; kind++) {
+        for (int i = 0; i < layer->variable_count[kind]; i++) {
+            bt_shared_release(layer->variables[kind][i].shared);
+            bti_free(layer->variables[kind][i].name);
+        }
+        bti_free(layer->variables[kind]);
+    }
+    for (int i = 0; i < layer->option_count; i++) bti_free(layer->options[i].value);
+    bti_free(layer->options);
     bti_free(layer->children);
+    bti_free(layer->child_names);
     bti_free(layer->name);
+    bti_free(layer->text);
+    release_data(layer->data);
 }
 
 static bt_layer layer_without_memory = {.head = BTI_NO_MEMORY};
@@ -39,182 +57,164 @@ bt_layer *bt_layer_retain(bt_layer *layer) { return bti_handle_retain(&layer_cla
 void bt_layer_release(bt_layer *layer) { bti_handle_release(&layer_class, layer, "bt_layer_release"); }
 bt_status bt_layer_status(const bt_layer *layer) { return bti_handle_check(BTI_OWNED_LAYER, layer, "bt_layer_status"); }
 
-/* --- dense ------------------------------------------------------------------------------------------------------------ */
+/* --- its parts -------------------------------------------------------------------------------------------------------- */
 
-/* An input that is committed to another device is moved to the layer, even if the layer is smaller: weights stay where they were put. */
-static bt_array *bring_to_weight(const bt_shared *weight, bt_array *x) {
-    if (bti_array_error(x) || !bti_shared_committed(weight) || !atomic_load(&bti_node_of(x)->committed)) return x;
-    int device = bti_shared_device(weight);
-    return bti_node_of(x)->device == device || bti_transfer_refused(bti_node_of(x), device) ? x : bti_bring(x, device);
+/* Room for one item more; NULL when memory is short. */
+static void *longer_list(void *list, int count, size_t bytes) { return bti_realloc(list, ((size_t)count + 1) * bytes); }
+
+bool bti_layer_add_variable(bt_layer *layer, bti_variables kind, const char *name, bt_shared *shared) {
+    int *count = &layer->variable_count[kind];
+    bti_layer_variable *list = longer_list(layer->variables[kind], *count, sizeof *list);
+    if (list) layer->variables[kind] = list;
+    char *copy = list ? bti_strdup(name) : NULL;
+    if (!copy) return (void)bti_no_memory(), false;
+    list[(*count)++] = (bti_layer_variable){copy, bt_shared_retain(shared)};
+    return true;
 }
 
-/* In an autocast block a layer gives the dtype of its product. */
-static bt_array *add_bias(bt_array *y, bt_array *bias) {
-    bt_dtype lower = bt_autocast_dtype();
-    bool casts = bt_dtype_of(y) == lower && bt_dtype_of(bias) == BT_F32;
-    return bt_add(y, casts ? bt_cast(bias, lower) : bias);
+bool bti_layer_add_child(bt_layer *layer, const char *name, bt_layer *child) {
+    int count = layer->child_count;
+    bt_layer **children = longer_list(layer->children, count, sizeof *children);
+    if (children) layer->children = children;
+    char **names = children ? longer_list(layer->child_names, count, sizeof *names) : NULL;
+    if (names) layer->child_names = names;
+    char *copy = names ? bti_strdup(name) : NULL;
+    if (!copy) return (void)bti_no_memory(), false;
+    names[count] = copy;
+    children[count] = bt_layer_retain(child);
+    layer->child_count++;
+    if (child->depth >= layer->depth) layer->depth = child->depth + 1;
+    return true;
 }
 
-static bt_array *apply_dense(bt_layer *layer, bt_array *x) {
-    x = bring_to_weight(layer->own[0], x);
-    bt_array *y = bt_matmul(x, bt_value(layer->own[0]));
-    if (layer->own[1]) y = add_bias(y, bt_value(layer->own[1]));
-    return layer->activation ? layer->activation(y) : y;
-}
-
-static bt_status check_dense(bt_array *weight, bt_array *bias) {
-    BTI_TRY(bti_fail_with(bti_array_error(weight)));
-    if (bias) BTI_TRY(bti_fail_with(bti_array_error(bias)));
-    if (bt_rank(weight) != 2)
-        return bti_fail(BT_INVALID_ARGUMENT, "the weight has %d axes; it must be [in, out]", bt_rank(weight));
-    if (bias && (bt_rank(bias) != 1 || bt_size(bias, 0) != bt_size(weight, 1)))
-        return bti_fail(BT_INVALID_ARGUMENT, "the bias has %lld elements and %d axes; it must be [out], out is %lld",
-                        (long long)bt_count(bias), bt_rank(bias), (long long)bt_size(weight, 1));
-    return BT_OK;
-}
-
-/* With one reference, the caller's; NULL with the cause in the error record. */
-static bt_layer *make_dense_layer(bt_array *weight, bt_array *bias, bt_activation *activation) {
-    if (check_dense(weight, bias) != BT_OK) return NULL;
-    bt_layer *layer = bti_layer_new("Dense", apply_dense);
-    if (!layer) return NULL;
-    layer->activation = activation;
-    layer->own_names[0] = "weight";
-    layer->own_names[1] = "bias";
-    bt_array *values[] = {weight, bias};
-    for (int i = 0; i < 2 && values[i]; i++) {
-        BT_SCOPE
-            layer->own[i] = bt_shared_retain(bt_shared_new(values[i], NULL));
-        if (bt_shared_status(layer->own[i]) != BT_OK) {
-            bt_layer_release(layer);
-            return NULL;
-        }
-        bt_shared_set_name(layer->own[i], layer->own_names[i]);
-    }
+bt_layer *bti_layer_note(bt_layer *layer, const char *name, const char *format, ...) {
+    if (layer->head.error) return layer;
+    bti_str value = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    bti_str_addv(&value, format, arguments);
+    va_end(arguments);
+    bti_layer_option *list = longer_list(layer->options, layer->option_count, sizeof *list);
+    if (list) layer->options = list;
+    char *taken = bti_str_take(&value);
+    if (list && taken)
+        list[layer->option_count++] = (bti_layer_option){name, taken};
+    else
+        bti_free(taken);
     return layer;
 }
 
-bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activation) {
-    BTI_CALL("bt_dense_from");
-    return bti_layer_own(make_dense_layer(weight, bias, activation));
+int bti_layer_options(const bt_layer *layer, const bti_layer_option **options) {
+    *options = layer->options;
+    return layer->option_count;
 }
 
-bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array *key) {
-    BTI_CALL("bt_dense");
-    bt_layer *layer = NULL;
-    BT_SCOPE {
-        double both = (double)in + (double)out, bound = sqrt(6.0 / (both > 0 ? both : 1));
-        bt_array *weight = bt_uniform_shape(key, -bound, bound, BT_F32, BT_SHAPE(in, out));
-        if (bti_fail_with(bti_array_error(weight)) == BT_OK)
-            layer = make_dense_layer(weight, bt_zeros(BT_F32, out), activation);
-    }
-    return bti_layer_own(layer);
+/* --- texts ------------------------------------------------------------------------------------------------------------ */
+
+bti_array_words bti_describe_array(const bt_array *x) {
+    bti_array_words words;
+    snprintf(words.text, sizeof words.text, "%s %s", bt_dtype_name(bti_dtype(x)), bti_shape_string(x).text);
+    return words;
 }
 
-/* --- layers without parameters ---------------------------------------------------------------------------------------- */
-
-static bt_array *apply_lambda(bt_layer *layer, bt_array *x) { return layer->activation(x); }
-
-bt_layer *bt_lambda(const char *name, bt_activation *function) {
-    BTI_CALL("bt_lambda");
-    bt_layer *layer = NULL;
-    if (function)
-        layer = bti_layer_new("Function", apply_lambda);
-    else
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
-    if (layer) {
-        layer->activation = function;
-        layer->name = name ? bti_strdup(name) : NULL;
-    }
-    return bti_layer_own(layer);
-}
-
-static bt_array *apply_flatten(bt_layer *layer, bt_array *x) {
-    (void)layer;
-    return bt_flatten(x, 1);
-}
-
-bt_layer *bt_flatten_layer(void) { return bti_layer_own(bti_layer_new("Flatten", apply_flatten)); }
-
-bt_array *bt_softmax_last(bt_array *x) {
-    BTI_PUBLIC("bt_softmax_last");
-    BTI_RETURN(bt_softmax(x, -1));
-}
-
-const char *bti_activation_name(bt_activation *activation) {
-    static const struct {
-        bt_activation *function;
-        const char *name;
-    } known[] = {{bt_relu, "relu"}, {bt_sigmoid, "sigmoid"},   {bt_tanh, "tanh"},         {bt_gelu, "gelu"},
-                 {bt_silu, "silu"}, {bt_softplus, "softplus"}, {bt_identity, "identity"}, {bt_softmax_last, "softmax"}};
-    if (!activation) return "";
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].function == activation) return known[i].name;
-    return "function";
-}
-
-/* --- chain ------------------------------------------------------------------------------------------------------------ */
-
-static bt_array *apply_chain(bt_layer *layer, bt_array *x) {
-    for (int i = 0; i < layer->child_count; i++) x = bt_apply(layer->children[i], x);
-    return x;
-}
-
-/* Names parameters by their path in the tree: "0.weight". Goes from the last child to the first, so that a parameter with several paths
- * gets the first one. */
-static void name_parameters(bt_layer *layer, const char *path) {
-    char name[256];
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
-        if (!layer->own[i]) continue;
-        snprintf(name, sizeof name, "%s%s", path, layer->own_names[i]);
-        bt_shared_set_name(layer->own[i], name);
-    }
-    for (int i = layer->child_count - 1; i >= 0; i--) {
-        snprintf(name, sizeof name, "%s%d.", path, i);
-        name_parameters(layer->children[i], name);
-    }
-}
-
-static int depth_over(bt_layer *const *layers, int count) {
-    int depth = 0;
-    for (int i = 0; i < count; i++)
-        if (layers[i]->depth >= depth) depth = layers[i]->depth + 1;
-    return depth;
-}
-
-static bt_status check_chain(bt_layer *const *layers, int count) {
-    BTI_TRY(bti_check_list(layers, count, "layers"));
-    for (int i = 0; i < count; i++) {
-        if (!layers[i]) return bti_fail(BT_INVALID_ARGUMENT, "layer %d is NULL", i + 1);
-        BTI_TRY(bt_layer_status(layers[i]));
-    }
-    if (depth_over(layers, count) <= BTI_LAYER_DEPTH) return BT_OK;
-    return bti_fail(BT_INVALID_ARGUMENT, "chains are nested more than %d levels deep; list the layers in one chain",
-                    BTI_LAYER_DEPTH);
-}
-
-bt_layer *bt_chain_of(bt_layer *const *layers, int count) {
-    BTI_CALL("bt_chain");
-    bt_layer *chain = check_chain(layers, count) == BT_OK ? bti_layer_new("Chain", apply_chain) : NULL;
-    if (!chain) return bti_layer_own(NULL);
-    chain->depth = depth_over(layers, count);
-    chain->children = bti_alloc((size_t)count * sizeof *layers);
-    if (!chain->children) {
-        bt_layer_release(chain);
-        return (void)bti_no_memory(), bti_layer_own(NULL);
-    }
-    for (int i = 0; i < count; i++) chain->children[chain->child_count++] = bt_layer_retain(layers[i]);
-    name_parameters(chain, "");
-    return bti_layer_own(chain);
+void bti_layer_add_text(bti_str *text, const bt_layer *layer) {
+    bti_str_addf(text, "%s%s", layer->name, layer->text ? layer->text : "()");
 }
 
 /* --- applying --------------------------------------------------------------------------------------------------------- */
+
+static bt_array *without_result(const bt_layer *layer) {
+    BTI_CALL("bt_apply");
+    return bti_poisonf(BT_INVALID_ARGUMENT, "the function of layer %s gave NULL", layer->name);
+}
+
+static bt_array *hooked(bt_layer *layer, bt_array *y) {
+    if (!y) return without_result(layer);
+    bt_array *other = layer->hook ? layer->hook(layer, y, layer->hook_data) : NULL;
+    return other ? other : y;
+}
+
+static bt_array *call_layer(bt_layer *layer, bt_array *x) {
+    bt_array *y = NULL;
+    if (layer->forward)
+        y = layer->forward(layer, x, layer->data->data);
+    else if (layer->forward_all(layer, &x, 1, &y, 1, layer->data->data) != BT_OK)
+        y = bti_poison(bti_error_last());
+    return hooked(layer, y);
+}
 
 bt_array *bt_apply(bt_layer *layer, bt_array *x) {
     bti_error *error = bti_handle_error(BTI_OWNED_LAYER, layer, "bt_apply");
     if (error) return bti_poison(bti_error_retain(error));
     bt_array *y = NULL;
     BT_SCOPE
-        y = bt_keep(layer->apply(layer, x));
-    return y ? y : bti_poisonf(BT_INVALID_ARGUMENT, "bt_apply: a function of the layer gave NULL");
+        y = bt_keep(call_layer(layer, x));
+    return y;
+}
+
+/* The layer before it, if x comes from one, and the layer itself do not fit: their names and what is between them, and the cause. */
+static bt_array *name_layers(const bt_layer *layer, int i, const bt_array *x, const bt_array *y) {
+    bti_error *cause = bti_array_error(y);
+    BTI_CALL("bt_apply");
+    bti_str text = {0}, own = {0};
+    bti_layer_add_text(&own, layer->children[i]);
+    bti_str_addf(&text, "layer %s, %s, does not take %s", layer->child_names[i], bti_str_text(&own),
+                 bti_describe_array(x).text);
+    bti_str_free(&own);
+    if (i) {
+        bti_str_addf(&text, " from layer %s, ", layer->child_names[i - 1]);
+        bti_layer_add_text(&text, layer->children[i - 1]);
+    }
+    bool quiet = bti_errors_quiet(true);
+    bti_error *named = bti_error_new(bti_error_code(cause), "%s: %s", bti_str_text(&text), bti_error_message(cause));
+    bti_errors_quiet(quiet);
+    bti_str_free(&text);
+    return bti_poison(named);
+}
+
+bt_array *bti_apply_child(bt_layer *layer, int i, bt_array *x) {
+    bt_array *y = bt_apply(layer->children[i], x);
+    bti_error *error = bti_array_error(y);
+    bool theirs = error && bti_error_code(error) == BT_INVALID_ARGUMENT && x && !bti_array_error(x) &&
+                  !layer->children[i]->child_count && !layer->children[i]->head.error;
+    return theirs ? name_layers(layer, i, x, y) : y;
+}
+
+static bt_status poison_all(bt_array **outputs, int count, bt_status status) {
+    for (int i = 0; i < count; i++) outputs[i] = bti_poison(bti_error_last());
+    return status;
+}
+
+static bt_status check_apply_all(const bt_layer *layer, bt_array *const *inputs, int input_count, bt_array **outputs,
+                                 int output_count) {
+    BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, layer, "bt_apply_all"));
+    BTI_TRY(bti_check_list(inputs, input_count, "inputs"));
+    BTI_TRY(bti_check_list(outputs, output_count, "outputs"));
+    for (int i = 0; i < input_count; i++) BTI_TRY(bti_fail_with(bti_array_error(inputs[i])));
+    if (layer->forward && (input_count != 1 || output_count != 1))
+        return bti_fail(BT_INVALID_ARGUMENT, "layer %s has 1 input and 1 output, not %d and %d", layer->name,
+                        input_count, output_count);
+    return BT_OK;
+}
+
+bt_status bt_apply_all(bt_layer *layer, bt_array *const *inputs, int input_count, bt_array **outputs,
+                       int output_count) {
+    bt_status status;
+    {
+        BTI_CALL("bt_apply_all");
+        status = check_apply_all(layer, inputs, input_count, outputs, output_count);
+    }
+    if (status != BT_OK) return outputs && output_count > 0 ? poison_all(outputs, output_count, status) : status;
+    for (int i = 0; i < output_count; i++) outputs[i] = NULL;
+    BT_SCOPE {
+        if (layer->forward)
+            outputs[0] = call_layer(layer, inputs[0]);
+        else
+            status = layer->forward_all(layer, inputs, input_count, outputs, output_count, layer->data->data);
+        for (int i = 0; i < output_count && status == BT_OK; i++) {
+            if (!layer->forward) outputs[i] = hooked(layer, outputs[i]);
+            status = bti_fail_with(bti_array_error(bt_keep(outputs[i])));
+        }
+    }
+    return status == BT_OK ? BT_OK : poison_all(outputs, output_count, status);
 }

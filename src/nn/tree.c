@@ -1,58 +1,78 @@
-/* Walks over the tree of layers: its parameters, its devices, copies of it, and its summary. */
+/* Walks over the tree of layers: its variables, its devices, copies of it. */
 #include <string.h>
 
 #include "array/move.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/str.h"
 #include "base/vec.h"
 #include "function/shared.h"
 #include "nn/layer.h"
 
-/* --- parameters ------------------------------------------------------------------------------------------------------- */
+/* --- parameters and states -------------------------------------------------------------------------------------------------- */
 
-typedef struct parameter_walk {
+typedef struct variable_walk {
+    bti_variables kind;
     const bt_layer *root;
-    int steps;              /* parameters visited; those of a layer that is used several times count each time */
-    bt_shared **parameters; /* room for `capacity` of them */
+    int steps;         /* variables visited; those of a layer that is used several times count each time */
+    bt_shared **found; /* room for `capacity` of them */
     int capacity, count;
     int64_t numbers;
-} parameter_walk;
+} variable_walk;
 
-/* Whether it is one of the first *steps parameters of the tree. */
-static bool is_repeated(const bt_layer *layer, const bt_shared *parameter, int *steps) {
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++)
-        if (layer->own[i] && (*steps)-- > 0 && layer->own[i] == parameter) return true;
+/* Whether it is one of the first *steps variables of the tree. */
+static bool is_repeated(const bt_layer *layer, bti_variables kind, const bt_shared *shared, int *steps) {
+    for (int i = 0; i < layer->variable_count[kind]; i++)
+        if ((*steps)-- > 0 && layer->variables[kind][i].shared == shared) return true;
     for (int i = 0; i<layer->child_count && * steps> 0; i++)
-        if (is_repeated(layer->children[i], parameter, steps)) return true;
+        if (is_repeated(layer->children[i], kind, shared, steps)) return true;
     return false;
 }
 
-/* Lists each parameter once, at its first place in the tree. */
-static void walk_parameters(const bt_layer *layer, parameter_walk *walk) {
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
-        if (!layer->own[i]) continue;
+/* Lists each variable once, at its first place in the tree. */
+static void walk_variables(const bt_layer *layer, variable_walk *walk) {
+    for (int i = 0; i < layer->variable_count[walk->kind]; i++) {
+        bt_shared *shared = layer->variables[walk->kind][i].shared;
         int steps = walk->steps++;
-        if (is_repeated(walk->root, layer->own[i], &steps)) continue;
-        if (walk->count < walk->capacity) walk->parameters[walk->count] = layer->own[i];
+        if (is_repeated(walk->root, walk->kind, shared, &steps)) continue;
+        if (walk->count < walk->capacity) walk->found[walk->count] = shared;
         walk->count++;
         BT_SCOPE
-            walk->numbers += bt_count(bt_value(layer->own[i]));
+            walk->numbers += bt_count(bt_value(shared));
     }
-    for (int i = 0; i < layer->child_count; i++) walk_parameters(layer->children[i], walk);
+    for (int i = 0; i < layer->child_count; i++) walk_variables(layer->children[i], walk);
+}
+
+/* name: of the public call. */
+static int list_variables(const bt_layer *layer, variable_walk *walk, const char *name) {
+    walk->root = layer;
+    if (!walk->found && walk->capacity > 0) {
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "%s: the list for %d %s is NULL", name, walk->capacity,
+                        walk->kind == BTI_STATES ? "states" : "parameters");
+        walk->capacity = 0;
+    }
+    if (bti_handle_check(BTI_OWNED_LAYER, layer, name) == BT_OK) walk_variables(layer, walk);
+    return walk->count;
 }
 
 int bt_parameters(const bt_layer *layer, bt_shared **parameters, int capacity) {
-    parameter_walk walk = {.root = layer, .parameters = parameters, .capacity = parameters ? capacity : 0};
-    if (!parameters && capacity > 0)
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_parameters: the list for %d parameters is NULL", capacity);
-    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_parameters") == BT_OK) walk_parameters(layer, &walk);
-    return walk.count;
+    variable_walk walk = {.kind = BTI_PARAMETERS, .found = parameters, .capacity = capacity};
+    return list_variables(layer, &walk, "bt_parameters");
+}
+
+int bt_states(const bt_layer *layer, bt_shared **states, int capacity) {
+    variable_walk walk = {.kind = BTI_STATES, .found = states, .capacity = capacity};
+    return list_variables(layer, &walk, "bt_states");
 }
 
 int64_t bt_parameter_count(const bt_layer *layer) {
-    parameter_walk walk = {.root = layer};
-    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_parameter_count") == BT_OK) walk_parameters(layer, &walk);
+    variable_walk walk = {.kind = BTI_PARAMETERS};
+    (void)list_variables(layer, &walk, "bt_parameter_count");
+    return walk.numbers;
+}
+
+int64_t bti_state_count(const bt_layer *layer) {
+    variable_walk walk = {.kind = BTI_STATES};
+    (void)list_variables(layer, &walk, "bt_states");
     return walk.numbers;
 }
 
@@ -60,8 +80,8 @@ int64_t bt_parameter_count(const bt_layer *layer) {
 
 static bt_status freeze_all(bt_layer *layer, const char *name, bool frozen) {
     BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, layer, name));
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++)
-        if (layer->own[i]) BTI_TRY(bt_shared_freeze(layer->own[i], frozen));
+    for (int i = 0; i < layer->variable_count[BTI_PARAMETERS]; i++)
+        BTI_TRY(bt_shared_freeze(layer->variables[BTI_PARAMETERS][i].shared, frozen));
     for (int i = 0; i < layer->child_count; i++) BTI_TRY(freeze_all(layer->children[i], name, frozen));
     return BT_OK;
 }
@@ -76,36 +96,65 @@ typedef struct mapping {
     void *data;
     BTI_VEC(const bt_layer *) from; /* mapped so far: a layer that is used several times becomes one */
     BTI_VEC(bt_layer *) to;
+    BTI_VEC(bt_shared *) variables; /* so is a variable: each is followed by its copy, retained */
 } mapping;
 
-static bool map_parameters(mapping *m, const bt_layer *from, bt_layer *to) {
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
-        if (!from->own[i]) continue;
-        BT_SCOPE
-            to->own[i] = bt_shared_retain(bt_shared_new(m->fn(bt_value(from->own[i]), m->data), NULL));
-        if (bt_shared_status(to->own[i]) != BT_OK) return false;
-        bt_shared_set_name(to->own[i], bt_shared_name(from->own[i]));
-        if (bt_shared_is_frozen(from->own[i])) (void)bt_shared_freeze(to->own[i], true);
-    }
+static bt_shared *mapped_variable(const mapping *m, const bt_shared *shared) {
+    for (size_t i = 0; i < m->variables.count; i += 2)
+        if (m->variables.items[i] == shared) return m->variables.items[i + 1];
+    return NULL;
+}
+
+/* The variable's copy, borrowed; NULL, with the cause in the error record. */
+static bt_shared *map_variable(mapping *m, bt_shared *from) {
+    bt_shared *to = mapped_variable(m, from);
+    if (to) return to;
+    if (!bti_vec_reserve(&m->variables, 2)) return (void)bti_no_memory(), NULL;
+    BT_SCOPE
+        to = bt_shared_retain(bt_shared_new(m->fn(bt_value(from), m->data), NULL));
+    bool made = bt_shared_status(to) == BT_OK;
+    m->variables.items[m->variables.count++] = from;
+    m->variables.items[m->variables.count++] = to;
+    if (!made) return NULL;
+    bt_shared_set_name(to, bt_shared_name(from));
+    if (bt_shared_is_frozen(from)) (void)bt_shared_freeze(to, true);
+    return to;
+}
+
+static bool map_variables(mapping *m, const bt_layer *from, bt_layer *to) {
+    for (int kind = 0; kind < BTI_VARIABLES; kind++)
+        for (int i = 0; i < from->variable_count[kind]; i++) {
+            const bti_layer_variable *variable = &from->variables[kind][i];
+            bt_shared *copy = map_variable(m, variable->shared);
+            if (!copy || !bti_layer_add_variable(to, (bti_variables)kind, variable->name, copy)) return false;
+        }
     return true;
+}
+
+static void share_settings(const bt_layer *from, bt_layer *to) {
+    atomic_fetch_add(&from->data->refs, 1);
+    to->data = from->data;
+    to->depth = from->depth;
+    to->hook = from->hook;
+    to->hook_data = from->hook_data;
+    to->gradient_hook = from->gradient_hook;
+    to->gradient_hook_data = from->gradient_hook_data;
+    for (int i = 0; i < from->option_count; i++)
+        (void)bti_layer_note(to, from->options[i].name, "%s", from->options[i].value);
 }
 
 /* A copy of the tree, with one reference, the caller's. */
 static bt_layer *map_tree(mapping *m, const bt_layer *layer) {
     for (size_t i = 0; i < m->to.count; i++)
         if (m->from.items[i] == layer) return bt_layer_retain(m->to.items[i]);
-    bt_layer *copy = bti_layer_new(layer->kind, layer->apply);
+    bt_layer *copy = bti_layer_bare(layer->name, layer->text, layer->forward, layer->forward_all);
     if (!copy) return NULL;
-    copy->activation = layer->activation;
-    copy->depth = layer->depth;
-    memcpy(copy->own_names, layer->own_names, sizeof copy->own_names);
-    bool whole = (!layer->name || (copy->name = bti_strdup(layer->name))) && map_parameters(m, layer, copy);
-    if (whole && layer->child_count)
-        whole = (copy->children = bti_calloc((size_t)layer->child_count, sizeof *copy->children));
+    share_settings(layer, copy);
+    bool whole = map_variables(m, layer, copy);
     for (int i = 0; i < layer->child_count && whole; i++) {
-        copy->children[i] = map_tree(m, layer->children[i]);
-        whole = copy->children[i];
-        copy->child_count += whole;
+        bt_layer *child = map_tree(m, layer->children[i]);
+        whole = child && bti_layer_add_child(copy, layer->child_names[i], child);
+        if (child) bt_layer_release(child);
     }
     if (whole && bti_vec_push(&m->from, layer) && bti_vec_push(&m->to, copy)) return copy;
     bt_layer_release(copy);
@@ -119,6 +168,8 @@ bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer) {
     if (status != BT_OK) return bti_layer_own(NULL);
     mapping m = {.fn = fn, .data = data};
     bt_layer *copy = map_tree(&m, layer);
+    for (size_t i = 1; i < m.variables.count; i += 2) bt_shared_release(m.variables.items[i]);
+    bti_vec_free(&m.variables);
     bti_vec_free(&m.from);
     bti_vec_free(&m.to);
     return bti_layer_own(copy);
@@ -127,9 +178,8 @@ bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer) {
 /* --- batches to the model ------------------------------------------------------------------------------------------------- */
 
 static void find_parameter_ends(const bt_layer *layer, bti_layer_ends *ends) {
-    for (int i = 0; i < BTI_LAYER_PARAMETERS; i++) {
-        if (!layer->own[i]) continue;
-        int device = bti_shared_device(layer->own[i]);
+    for (int i = 0; i < layer->variable_count[BTI_PARAMETERS]; i++) {
+        int device = bti_shared_device(layer->variables[BTI_PARAMETERS][i].shared);
         ends->several = ends->several || (ends->any && device != ends->last);
         if (!ends->any) ends->first = device;
         ends->last = device;
@@ -194,56 +244,4 @@ void bt_cpu_all(bt_array **arrays, int count) {
     BTI_CALL("bt_cpu_all");
     if (bti_check_list(arrays, count, "arrays") != BT_OK) return;
     for (int i = 0; i < count; i++) arrays[i] = bt_cpu(arrays[i]);
-}
-
-/* --- summary, as Flux prints a model ------------------------------------------------------------------------------------- */
-
-static void add_leaf(bti_str *text, const bt_layer *layer) {
-    if (layer->own[0] && layer->own_names[0]) {
-        BT_SCOPE {
-            bt_array *weight = bt_value(layer->own[0]);
-            bti_str_addf(text, "%s(%lld => %lld", layer->kind, (long long)bt_size(weight, 0),
-                         (long long)bt_size(weight, 1));
-        }
-        if (layer->activation) bti_str_addf(text, ", %s", bti_activation_name(layer->activation));
-        bti_str_add(text, ")");
-    } else if (layer->activation)
-        bti_str_add(text, layer->name ? layer->name : bti_activation_name(layer->activation));
-    else
-        bti_str_addf(text, "%s()", layer->kind);
-}
-
-static void add_count_comment(bti_str *text, size_t line_start, int64_t count, const char *what) {
-    do bti_str_add(text, " ");
-    while (text->length - line_start < 32);
-    bti_str_addf(text, "# %lld %s", (long long)count, what);
-}
-
-static void add_layer_lines(bti_str *text, const bt_layer *layer, int depth, const char *end) {
-    size_t line = text->length;
-    for (int i = 0; i < depth; i++) bti_str_add(text, "  ");
-    if (!layer->child_count) {
-        add_leaf(text, layer);
-        bti_str_add(text, end);
-        int64_t count = bt_parameter_count(layer);
-        if (count) add_count_comment(text, line, count, "parameters");
-        bti_str_add(text, "\n");
-        return;
-    }
-    bti_str_addf(text, "%s(\n", layer->kind);
-    for (int i = 0; i < layer->child_count; i++) add_layer_lines(text, layer->children[i], depth + 1, ",");
-    line = text->length;
-    for (int i = 0; i < depth; i++) bti_str_add(text, "  ");
-    bti_str_addf(text, ")%s", end);
-    if (depth == 0) add_count_comment(text, line, bt_parameter_count(layer), "parameters in all");
-    bti_str_add(text, "\n");
-}
-
-char *bt_summary(const bt_layer *layer) {
-    if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_summary") != BT_OK) return NULL;
-    bti_str text = {0};
-    add_layer_lines(&text, layer, 0, "");
-    char *taken = bti_str_take(&text);
-    if (!taken) (void)!bti_no_memory();
-    return taken;
 }

@@ -366,3 +366,17 @@ bt_array *bt_categorical_shape(bt_array *key, bt_array *logits, bt_shape shape) 
     bt_array *scores = bti_binary(BTI_OP_add, u, bti_expand(logits, shape.rank, shape.size));
     BTI_RETURN(bti_index_of(BTI_OP_max, scores, shape.rank - 1));
 }
+
+/* --- by example ------------------------------------------------------------------------------------------------------ */
+
+bt_array *bti_row_bits(bt_array *key, bt_array *step, int64_t first_row, bt_array *like) {
+    bt_array *poison;
+    if (!is_key(key, &poison)) return poison;
+    if ((poison = bti_poisoned_by((bt_array *[]){step, like}, 2))) return poison;
+    words drawn = threefry_blocks(key, u32(0), step);
+    int64_t rows = bti_rank(like) ? bti_shape(like)[0] : 1, each = 1;
+    for (int i = 1; i < bti_rank(like); i++) each = bti_size_mul(each, bti_shape(like)[i]);
+    bt_array *row = bti_binary(BTI_OP_add, bti_iota(rows, BT_U32), u32((uint32_t)first_row));
+    bt_array *bits = record_threefry(drawn.a, drawn.b, bti_new_axis(row, 1), bti_iota(each, BT_U32), 0);
+    return bti_reshape(bits, bti_rank(like), bti_shape(like));
+}

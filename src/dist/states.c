@@ -1,0 +1,49 @@
+/* States that layers set in a training step: those of the shards become one value, which all replicas get. */
+#include "dist/batch.h"
+
+#include "base/alloc.h"
+#include "function/shared.h"
+#include "ops/primitive.h"
+
+/* The value that a shard set; NULL: it set none. */
+static bti_node *set_by(const bti_batch_shard *shard, const bt_shared *state) {
+    for (size_t i = 0; i < shard->states.shared.count; i++)
+        if (shard->states.shared.items[i] == state) return shard->states.values.items[i];
+    return NULL;
+}
+
+/* Floats: the mean weighted by rows, added as gradients are. Integers: the first shard's. */
+static bt_array *combined_state(const bti_train *s, const bt_shared *state) {
+    bt_array *parts[BTI_MAX_REPLICAS];
+    for (int i = 0; i < s->shard_count; i++) {
+        bti_node *value = set_by(&s->shards[i], state);
+        if (!value) {
+            return bti_poisonf(BT_INVALID_ARGUMENT,
+                               "bt_train_step: state %s was set in a part of the batch and not in another",
+                               bt_shared_name(state));
+        }
+        parts[i] = bti_array_on(value);
+        if (s->shard_count == 1 || !bti_dtype_is_float(bti_dtype(parts[i]))) return parts[i];
+        double weight = (double)s->shards[i].rows / (double)s->rows;
+        BT_ON(bti_replica_name(s, s->shards[i].replica))
+            parts[i] = bt_cast(bt_mul(parts[i], bt_num(weight)), bti_dtype(parts[i]));
+    }
+    return bti_sum_parts(s, parts);
+}
+
+static bt_status set_state(const bti_train *s, bt_shared *state) {
+    bt_array *value = combined_state(s, state);
+    BTI_TRY(bti_fail_with(bti_array_error(value)));
+    if (!s->strategy) return bt_set(state, value);
+    bt_status status = BT_OK;
+    int replicas = bti_shared_replicas(state);
+    for (int r = 0; r < replicas && r < s->strategy->count && status == BT_OK; r++)
+        BT_REPLICA(s->strategy, r) status = bt_set(state, bt_to(value, bti_replica_name(s, r)));
+    return status;
+}
+
+bt_status bti_set_states(const bti_train *s) {
+    const bti_states *first = &s->shards[0].states;
+    for (size_t i = 0; i < first->shared.count; i++) BTI_TRY(set_state(s, first->shared.items[i]));
+    return BT_OK;
+}
