@@ -72,6 +72,12 @@ bool bti_layer_add_variable(bt_layer *layer, bti_variables kind, const char *nam
     return true;
 }
 
+void bti_layer_set_variable(bt_layer *layer, bti_variables kind, int i, bt_shared *shared) {
+    bt_shared *before = layer->variables[kind][i].shared;
+    layer->variables[kind][i].shared = bt_shared_retain(shared);
+    bt_shared_release(before);
+}
+
 bool bti_layer_add_child(bt_layer *layer, const char *name, bt_layer *child) {
     int count = layer->child_count;
     bt_layer **children = longer_list(layer->children, count, sizeof *children);

@@ -39,6 +39,12 @@ static void name_variables(bt_layer *layer, bti_str *path) {
         }
 }
 
+void bti_layer_name_variables(bt_layer *layer) {
+    bti_str path = {0};
+    name_variables(layer, &path);
+    bti_str_free(&path);
+}
+
 /* --- checks ------------------------------------------------------------------------------------------------------------- */
 
 /* The names of one layer's variables and children so far. */
@@ -138,9 +144,7 @@ static bt_layer *make_layer(const char *name, bt_forward *forward, const bt_laye
     if (!layer) return NULL;
     if (add_parts(layer, o) == BT_OK) {
         layer->data = data;
-        bti_str path = {0};
-        name_variables(layer, &path);
-        bti_str_free(&path);
+        bti_layer_name_variables(layer);
         return layer;
     }
     bt_layer_release(layer);
