@@ -62,7 +62,8 @@ static void compare(bt_layer *layer, const char *name, bool training) {
     }
     OK(bt_grad_shared(total, parameters, count, grads));
     for (int i = 0; i < count; i++)
-        expect_near(grads[i], part_of(name, "g", bt_shared_name(parameters[i]), 0), name, bt_shared_name(parameters[i]));
+        expect_near(grads[i], part_of(name, "g", bt_shared_name(parameters[i]), 0), name,
+                    bt_shared_name(parameters[i]));
     for (int i = 0; i < in && part_of(name, "dx", NULL, i); i++)
         expect_near(bt_grad1(total, inputs[i]), part_of(name, "dx", NULL, i), name, "gradient of an input");
     for (int i = 0; i < state_count; i++)
@@ -70,9 +71,10 @@ static void compare(bt_layer *layer, const char *name, bool training) {
                     bt_shared_name(states[i]));
 }
 
-#define CASE(name, training, layer)             \
-    do {                                        \
-        BT_SCOPE compare(layer, name, training); \
+#define CASE(name, training, layer)         \
+    do {                                    \
+        BT_SCOPE                            \
+            compare(layer, name, training); \
     } while (0)
 
 static void as_pytorch(const char *settings) {
@@ -84,8 +86,8 @@ static void as_pytorch(const char *settings) {
         CASE("embedding", false, bt_embedding_layer(5, 3, key));
         CASE("conv1", false, bt_conv_layer(3, 4, BT_SHAPE(3), NULL, key, .stride = {2}, .pad = {1}));
         CASE("conv2", true,
-             bt_conv_layer(4, 6, BT_SHAPE(3, 2), NULL, key, .stride = {1, 2}, .pad = {2}, .dilation = {2, 1}, .groups = 2,
-                           .no_bias = true));
+             bt_conv_layer(4, 6, BT_SHAPE(3, 2), NULL, key, .stride = {1, 2}, .pad = {2}, .dilation = {2, 1},
+                           .groups = 2, .no_bias = true));
         CASE("conv2same", false, bt_conv_layer(2, 3, BT_SHAPE(3, 4), NULL, key, .same = true));
         CASE("conv3", false, bt_conv_layer(2, 3, BT_SHAPE(2, 2, 2), NULL, key));
         CASE("conv_transposed1", false, bt_conv_transposed_layer(3, 2, BT_SHAPE(3), NULL, key, .stride = {2}));

@@ -79,13 +79,14 @@ typedef bt_array *bt_model_loss(bt_layer *model, bt_array *x, bt_array *y, void 
 /* One training step. x and y [B, ...] are split along axis 0 over the strategy's devices, gradients are summed, and the
  * optimiser updates the model's parameters. With strategy NULL one device does the work, where the model is: x moves to
  * the device of the model's first parameter, y to that of its output (inside a BT_ON block of another device, to that
- * device). Returns the mean loss over the batch before the update (lazy). */
+ * device). The loss is recorded in a BT_TRAINING(true) block; states that layers set are set with the update, combined over the parts of the batch (nn.h: bt_layer_set_state, bt_batch_mean). If the step fails, no parameter and no state changes.
+ * Returns the mean loss over the batch before the update (lazy). */
 BT_API bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                                void *data, bt_array *x, bt_array *y);
 #define bt_train_step(...) BTI_AT(bt_array *, bt_train_step(__VA_ARGS__))
 
 /* The model's loss, and its gradients by all parameters in the order of bt_parameters, frozen ones too, written to grads[] (arrays of the innermost
- * scope): Flux's withgradient(model). Nothing is updated: `bt_optimizer_step(optimizer, parameters, grads, count)` does that. Errors: the grads carry the
+ * scope): Flux's withgradient(model). Outside of a BT_TRAINING(true) block layers are in inference. Nothing is updated: `bt_optimizer_step(optimizer, parameters, grads, count)` does that. Errors: the grads carry the
  * cause, the loss too if it is its own; without a model, a loss or grads only the result is poisoned. */
 BT_API bt_array *bt_with_gradient(bt_layer *model, bt_model_loss *loss, void *data, bt_array *x, bt_array *y,
                                   bt_array **grads);

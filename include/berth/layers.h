@@ -1,11 +1,10 @@
 /* berth/layers.h: the layers that are there, and initialisers.
  *
- * Shapes: B examples, C channels or features, T places of a sequence; `...` is any number of axes. Weights are float32 (bt_fmap with bt_cast makes others), on the device of the
- * BT_ON block or the default device, in a BT_STRATEGY block with a replica on each of its devices. A key is used once: bt_split makes several. Layers and keys that
- * do not fit poison the layer (nn.h). Parameters and states have PyTorch's names, and its layouts where nothing else is said; so its files can be loaded.
- * `functional` arguments: activation NULL is none; options are given by name at the end of the call, 0 and NULL mean the default in brackets; of the function itself,
- * `(bt_dense)(...)`, NULL means the defaults.
- */
+ * Shapes: B examples, C channels or features, T places of a sequence; `...` is any number of axes. Weights are float32 (bt_fmap with bt_cast makes
+ * others), on the device of the BT_ON block or the default device, in a BT_STRATEGY block with a replica on each of its devices. A key is used once:
+ * bt_split makes several. Layers and keys that do not fit poison the layer (nn.h). Parameters and states have PyTorch's names, and its layouts where
+ * nothing else is said; so that its files can be loaded. An activation that is NULL is none. Options are given by name at the end of the call; 0 and
+ * NULL mean the default in brackets. Of the function itself, `(bt_dense)(...)`, NULL means the defaults. */
 #ifndef BERTH_LAYERS_H
 #define BERTH_LAYERS_H
 
@@ -16,9 +15,9 @@
 extern "C" {
 #endif
 
-/* --- initialisers ------------------------------------------------------------------------------------------------------
- * (key, dtype, shape) -> an array of random floats. The fans of a shape: [n] has n and n; a matrix [in, out] has those (as bt_dense's); one of more axes, [O, I, K...], has I and O times the product of K
- * (as bt_conv's). */
+/* --- initialisers ------------------------------------------------------------------------------------------------------ (key, dtype, shape) -> an
+ * array of random floats. The fans of a shape: [n] has n and n; a matrix [in, out] has those (as bt_dense's); one of more axes, [O, I, K...], has I
+ * and O times the product of K (as bt_conv's). */
 
 typedef bt_array *bt_initializer(bt_array *key, bt_dtype dtype, bt_shape shape);
 /* Uniform in +-sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010). */
@@ -42,12 +41,14 @@ BT_API bt_array *bt_init_lecun_normal(bt_array *key, bt_dtype dtype, bt_shape sh
 /* The standard normal distribution, of which values beyond 2 are drawn by its inverse within these bounds; times 0.02. */
 BT_API bt_array *bt_init_truncated_normal(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_init_truncated_normal(...) BTI_AT(bt_array *, bt_init_truncated_normal(__VA_ARGS__))
-/* Rows, or columns where there are fewer, that are orthogonal and of length 1 (Saxe et al. 2014): [O, ...] counts as a matrix of O rows. Needs linear algebra (linalg.h); float32 and float64. */
+/* Rows, or columns where there are fewer, that are orthogonal and of length 1 (Saxe et al. 2014): [O, ...] counts as a matrix of O rows. Needs linear
+ * algebra (linalg.h); float32 and float64. */
 BT_API bt_array *bt_init_orthogonal(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_init_orthogonal(...) BTI_AT(bt_array *, bt_init_orthogonal(__VA_ARGS__))
-/* Zeros; ones. The key may be NULL. */
+/* Zeros. The key may be NULL. */
 BT_API bt_array *bt_init_zeros(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_init_zeros(...) BTI_AT(bt_array *, bt_init_zeros(__VA_ARGS__))
+/* Ones. Otherwise as bt_init_zeros. */
 BT_API bt_array *bt_init_ones(bt_array *key, bt_dtype dtype, bt_shape shape);
 #define bt_init_ones(...) BTI_AT(bt_array *, bt_init_ones(__VA_ARGS__))
 
@@ -62,14 +63,15 @@ typedef struct bt_weight_options {
 } bt_weight_options;
 #define BT_WEIGHT(...) BTI_OPTIONS(bt_weight_options, __VA_ARGS__)
 
-/* x @ weight + bias, then the activation: [..., in] -> [..., out]. weight [in, out] is drawn by Glorot's uniform rule, as Flux's; bias [out] is zero. PyTorch's Linear has the
- * transposed weight [out, in]. */
+/* x @ weight + bias, then the activation: [..., in] -> [..., out]. weight [in, out] is drawn by Glorot's uniform rule, as Flux's; bias [out] is zero.
+ * PyTorch's Linear has the transposed weight [out, in]. */
 BT_API bt_layer *bt_dense(int64_t in, int64_t out, bt_activation *activation, bt_array *key,
                           const bt_weight_options *options);
 /* The same with the given weight [in, out] and bias [out] (NULL: none). */
 BT_API bt_layer *bt_dense_from(bt_array *weight, bt_array *bias, bt_activation *activation);
 #define bt_dense_from(...) BTI_AT(bt_layer *, bt_dense_from(__VA_ARGS__))
-/* Rows of weight [count, depth], normal as in PyTorch and Flux: integers [...] -> [..., depth]. Negative numbers count from the end; one that is out of range gives NaN. */
+/* Rows of weight [count, depth], normal as in PyTorch and Flux: integers [...] -> [..., depth]. Negative numbers count from the end; one that is out
+ * of range gives NaN. */
 BT_API bt_layer *bt_embedding_layer(int64_t count, int64_t depth, bt_array *key, const bt_weight_options *options);
 #ifndef BERTH_BUILDING
 #define BTI_DENSE(in, out, activation, key, ...) bt_dense(in, out, activation, key, BT_WEIGHT(__VA_ARGS__))
@@ -96,8 +98,9 @@ typedef struct bt_conv_layer_options {
 } bt_conv_layer_options;
 #define BT_CONV_LAYER(...) BTI_OPTIONS(bt_conv_layer_options, __VA_ARGS__)
 
-/* Cross-correlation along as many axes as the kernel has, 1 to 3, plus a bias by channel, then the activation: [B, in, ...] -> [B, out, ...]. `bt_conv_layer(3, 8, BT_SHAPE(3, 3), bt_relu, key, .pad = {1, 1})`.
- * weight [out, in / groups, K...], bias [out]: PyTorch's Conv1d, Conv2d and Conv3d. */
+/* Cross-correlation along as many axes as the kernel has, 1 to 3, plus a bias by channel, then the activation: [B, in, ...] -> [B, out, ...].
+ * `bt_conv_layer(3, 8, BT_SHAPE(3, 3), bt_relu, key, .pad = {1, 1})`. weight [out, in / groups, K...], bias [out]: PyTorch's Conv1d, Conv2d and
+ * Conv3d. */
 BT_API bt_layer *bt_conv_layer(int64_t in, int64_t out, bt_shape kernel, bt_activation *activation, bt_array *key,
                                const bt_conv_layer_options *options);
 /* The transposed convolution, otherwise as bt_conv_layer. weight [in, out / groups, K...]: PyTorch's ConvTranspose. `same` is refused. */
@@ -160,8 +163,9 @@ typedef struct bt_norm_options {
 
 /* (x - mean) / sqrt(variance + eps) * weight + bias over the last axis, of `size`. weight and bias [size] begin with 1 and 0. PyTorch's LayerNorm of one size. */
 BT_API bt_layer *bt_layer_norm_layer(int64_t size, const bt_norm_options *options);
-/* The same by channel, over all other axes of [B, C, ...], as PyTorch's BatchNorm. In training by the statistics of the batch (over all its parts: bt_batch_mean), from which running_mean and running_var [C]
- * are updated, the variance with n - 1; num_batches_tracked (int64) counts. In inference by the running ones. A batch of one value per channel is INVALID_ARGUMENT in training. */
+/* The same by channel, over all other axes of [B, C, ...], as PyTorch's BatchNorm. In training by the statistics of the batch (over all its parts:
+ * bt_batch_mean), from which running_mean and running_var [C] are updated, the variance with n - 1; num_batches_tracked (int64) counts. In inference
+ * by the running ones. A batch of one value per channel is INVALID_ARGUMENT in training. */
 BT_API bt_layer *bt_batch_norm_layer(int64_t channels, const bt_norm_options *options);
 /* The same over each example's groups of channels: [B, C, ...], as PyTorch's GroupNorm; `groups` divides the channels. weight and bias [C]. */
 BT_API bt_layer *bt_group_norm_layer(int64_t groups, int64_t channels, const bt_norm_options *options);
@@ -175,8 +179,9 @@ BT_API bt_layer *bt_rms_norm_layer(int64_t size, const bt_norm_options *options)
 #define bt_group_norm_layer(...) BTI_AT(bt_layer *, BTI_GROUP_NORM(__VA_ARGS__, ))
 #define bt_rms_norm_layer(...) BTI_AT(bt_layer *, BTI_NORM(bt_rms_norm_layer, __VA_ARGS__, ))
 #endif
-/* In training each element becomes 0 with probability `rate`, in [0, 1], and the others are divided by 1 - rate; in inference x. What is drawn for an example depends on the key, the number of times that the layer was
- * applied in training (state `steps`), and the example's place in the batch alone: it is the same on any number of devices. The first axis of x counts examples. */
+/* In training each element becomes 0 with probability `rate`, in [0, 1], and the others are divided by 1 - rate; in inference x. What is drawn for an
+ * example depends on the key, the number of times that the layer was applied in training (state `steps`), and the example's place in the batch alone:
+ * it is the same on any number of devices. The first axis of x counts examples. */
 BT_API bt_layer *bt_dropout_layer(double rate, bt_array *key);
 #define bt_dropout_layer(...) BTI_AT(bt_layer *, bt_dropout_layer(__VA_ARGS__))
 
@@ -192,10 +197,13 @@ typedef struct bt_recurrent_options {
 } bt_recurrent_options;
 #define BT_RECURRENT(...) BTI_OPTIONS(bt_recurrent_options, __VA_ARGS__)
 
-/* A gated recurrent unit (Cho et al. 2014) over places 0 to T - 1: [B, T, in] -> [B, T, hidden]; one scan, whatever T is. weight_ih_l0 [3 hidden, in], weight_hh_l0 [3 hidden, hidden], bias_ih_l0 and bias_hh_l0 [3 hidden], rows of the gates r, z, n in this order:
- * n = tanh(W_n x + b_n + r * (U_n h + c_n)), h = (1 - z) * n + z * h, as PyTorch's GRU with batch_first. With bt_apply_all: inputs x, h [B, hidden] (else zeros); outputs y, h. Several layers are a chain. */
+/* A gated recurrent unit (Cho et al. 2014) over places 0 to T - 1: [B, T, in] -> [B, T, hidden]; one scan, whatever T is. weight_ih_l0 [3 hidden,
+ * in], weight_hh_l0 [3 hidden, hidden], bias_ih_l0 and bias_hh_l0 [3 hidden], rows of the gates r, z, n in this order: n = tanh(W_n x + b_n + r *
+ * (U_n h + c_n)), h = (1 - z) * n + z * h, as PyTorch's GRU with batch_first. With bt_apply_all: inputs x, h [B, hidden] (else zeros); outputs y, h.
+ * Several layers are a chain. */
 BT_API bt_layer *bt_gru_layer(int64_t in, int64_t hidden, bt_array *key, const bt_recurrent_options *options);
-/* Long short-term memory (Hochreiter & Schmidhuber 1997): gates i, f, g, o in this order, [4 hidden, ...], as PyTorch's LSTM. With bt_apply_all: inputs x, h, c; outputs y, h, c. Otherwise as bt_gru_layer. */
+/* Long short-term memory (Hochreiter & Schmidhuber 1997): gates i, f, g, o in this order, [4 hidden, ...], as PyTorch's LSTM. With bt_apply_all:
+ * inputs x, h, c; outputs y, h, c. Otherwise as bt_gru_layer. */
 BT_API bt_layer *bt_lstm_layer(int64_t in, int64_t hidden, bt_array *key, const bt_recurrent_options *options);
 
 typedef struct bt_attention_layer_options {
@@ -208,8 +216,10 @@ typedef struct bt_attention_layer_options {
 } bt_attention_layer_options;
 #define BT_ATTENTION_LAYER(...) BTI_OPTIONS(bt_attention_layer_options, __VA_ARGS__)
 
-/* Multi-head attention: [B, L, width] -> [B, L, width], by Dense layers `query`, `key`, `value` and `out` and bt_attention. With bt_apply_all: inputs x; or x and what keys and values are made of; or those of queries, keys and
- * values; and behind them, as a fourth, a mask of bt_attention. PyTorch's MultiheadAttention has the transposed weights of query, key and value in one, in_proj_weight [3 width, width]. `heads` divides `width`, kv_heads `heads`. */
+/* Multi-head attention: [B, L, width] -> [B, L, width], by Dense layers `query`, `key`, `value` and `out` and bt_attention. With bt_apply_all: inputs
+ * x; or x and what keys and values are made of; or those of queries, keys and values; and behind them, as a fourth, a mask of bt_attention. PyTorch's
+ * MultiheadAttention has the transposed weights of query, key and value in one, in_proj_weight [3 width, width]. `heads` divides `width`, kv_heads
+ * `heads`. */
 BT_API bt_layer *bt_attention_layer(int64_t width, int64_t heads, bt_array *key,
                                     const bt_attention_layer_options *options);
 #ifndef BERTH_BUILDING
@@ -241,7 +251,8 @@ BT_API bt_array *bt_combine_sum(bt_array *const *parts, int count);
 /* Put behind each other along axis 1, that of channels and features. */
 BT_API bt_array *bt_combine_concat(bt_array *const *parts, int count);
 #define bt_combine_concat(...) BTI_AT(bt_array *, bt_combine_concat(__VA_ARGS__))
-/* Each layer is given x; what they give is combined: `bt_parallel(bt_combine_concat, a, b)`. With bt_apply_all and as many inputs as layers each is given its own. Otherwise as bt_chain; one layer or more. */
+/* Each layer is given x; what they give is combined: `bt_parallel(bt_combine_concat, a, b)`. With bt_apply_all and as many inputs as layers each is
+ * given its own. Otherwise as bt_chain; one layer or more. */
 BT_API bt_layer *bt_parallel_of(bt_combiner *combine, bt_layer *const *layers, int count);
 /* combine(layer(x), x), a skip connection; NULL: bt_combine_sum. */
 BT_API bt_layer *bt_skip(bt_layer *layer, bt_combiner *combine);

@@ -67,9 +67,9 @@ typedef struct bt_layer_options {
 } bt_layer_options;
 #define BT_LAYER(...) BTI_OPTIONS(bt_layer_options, __VA_ARGS__)
 
-/* A layer of a C function: `bt_layer_new("Scale", scale, .parameters = {{"factor", bt_ones(BT_F32, 3)}})`. All that is said of layers holds for it: trees, copies, files, bt_fit and
- * strategies. `name` is what bt_summary prints; copied. A poisoned value or child, a name twice or with a point, and neither function or both poison the layer. The layers
- * of berth/layers.h are made by it too. */
+/* A layer of a C function: `bt_layer_new("Scale", scale, .parameters = {{"factor", bt_ones(BT_F32, 3)}})`. All that is said of layers holds for it:
+ * trees, copies, files, bt_fit and strategies. `name` is what bt_summary prints; copied. A poisoned value or child, a name twice or with a point, and
+ * neither function or both poison the layer. The layers of berth/layers.h are made by it too. */
 BT_API bt_layer *bt_layer_new(const char *name, bt_forward *forward, const bt_layer_options *options);
 #ifndef BERTH_BUILDING
 #define BTI_LAYER_NEW(name, forward, ...) bt_layer_new(name, forward, BT_LAYER(__VA_ARGS__))
@@ -82,8 +82,9 @@ BT_API bt_array *bt_layer_parameter(bt_layer *layer, const char *name);
 /* The same of its state. Where a training step collects states, the value that was set last. */
 BT_API bt_array *bt_layer_state(bt_layer *layer, const char *name);
 #define bt_layer_state(...) BTI_AT(bt_array *, bt_layer_state(__VA_ARGS__))
-/* Sets a state, to a value of its dtype and shape. In bt_train_step and bt_fit it is set with the update of the parameters, all or none: of the values of all parts of the batch
- * floats become the mean, weighted by rows, and integers that of the first part. In a BT_STATE_UPDATES block it is collected. Elsewhere it is bt_set. */
+/* Sets a state, to a value of its dtype and shape. In bt_train_step and bt_fit it is set with the update of the parameters, all or none: of the
+ * values of all parts of the batch floats become the mean, weighted by rows, and integers that of the first part. In a BT_STATE_UPDATES block it is
+ * collected. Elsewhere it is bt_set. */
 BT_API bt_status bt_layer_set_state(bt_layer *layer, const char *name, bt_array *value);
 #define bt_layer_set_state(...) BTI_AT_STATUS(bt_layer_set_state(__VA_ARGS__))
 /* The number of children; 0 for a poisoned layer. Child i, borrowed; NULL, and OUT_OF_RANGE in the error record: there is none. */
@@ -124,10 +125,10 @@ typedef struct bti_training_guard {
 } bti_training_guard;
 BT_API bti_training_guard bti_training_begin(bool training);
 BT_API void bti_training_end(bti_training_guard *guard);
-/* `BT_TRAINING(true) { y = bt_apply(model, x); }`: layers work as in training inside (dropout drops, batch norm uses the batch's statistics and updates its own). Of this thread;
- * blocks nest, the innermost decides. bt_train_step and bt_fit are in such a block; everything else is inference. A function (bt_function_new) has the mode
- * in which its body was recorded. */
-#define BT_TRAINING(training) BTI_BLOCK(training, bti_training_begin(training))
+/* `BT_TRAINING(true) { y = bt_apply(model, x); }`: layers work as in training inside (dropout drops, batch norm uses the batch's statistics and
+ * updates its own). Of this thread; blocks nest, the innermost decides. bt_train_step and bt_fit are in such a block; everything else is inference. A
+ * function (bt_function_new) has the mode in which its body was recorded. */
+#define BT_TRAINING(on) BTI_BLOCK(training, bti_training_begin(on))
 /* Whether this thread is in training: for layers of the program's own. */
 BT_API bool bt_is_training(void);
 
@@ -147,9 +148,9 @@ BT_API void bti_state_updates_end(bti_state_updates_guard *guard);
  * Without it, a state that depends on a function's input cannot be set. The arrays of the list belong to the scope around the block. */
 #define BT_STATE_UPDATES(updates) BTI_BLOCK(state_updates, bti_state_updates_begin(updates))
 
-/* In a training step over several devices, or in exact mode, which compute a batch in parts: the mean of x over all parts, weighted by their rows; x must have one shape in all of them, and
- * be floating. Elsewhere x itself. Gradients flow through it. So a layer has statistics of the whole batch (batch norm's are). In such a step what follows has no value before the
- * step is recorded: reading it in the loss is FAILED_PRECONDITION. */
+/* In a training step over several devices, or in exact mode, which compute a batch in parts: the mean of x over all parts, weighted by their rows; x
+ * must have one shape in all of them, and be floating. Elsewhere x itself. Gradients flow through it. So a layer has statistics of the whole batch
+ * (batch norm's are). In such a step what follows has no value before the step is recorded: reading it in the loss is FAILED_PRECONDITION. */
 BT_API bt_array *bt_batch_mean(bt_array *x);
 #define bt_batch_mean(...) BTI_AT(bt_array *, bt_batch_mean(__VA_ARGS__))
 
@@ -159,12 +160,12 @@ BT_API bt_array *bt_batch_mean(bt_array *x);
 typedef bt_array *bt_layer_hook_fn(bt_layer *layer, bt_array *output, void *data);
 /* Sees the gradient of a parameter, summed over the batch, before the optimiser does; otherwise as bt_layer_hook_fn. `name`: "0.weight". */
 typedef bt_array *bt_gradient_hook_fn(bt_layer *layer, const char *name, bt_array *gradient, void *data);
-/* Calls fn with each output of the layer. A layer has one hook of a kind: fn takes the place of the one before, NULL takes it away. Copies of the layer have it too. Not while another
- * thread applies the layer. Errors: those of the layer. */
+/* Calls fn with each output of the layer. A layer has one hook of a kind: fn takes the place of the one before, NULL takes it away. Copies of the
+ * layer have it too. Not while another thread applies the layer. Errors: those of the layer. */
 BT_API bt_status bt_layer_hook(bt_layer *layer, bt_layer_hook_fn *fn, void *data);
 #define bt_layer_hook(...) BTI_AT_STATUS(bt_layer_hook(__VA_ARGS__))
-/* Calls fn in each training step with the gradient of each parameter of the layer and of its children, on the device of each replica, where it must do the same. A poisoned
- * array that it returns fails the step. Otherwise as bt_layer_hook. */
+/* Calls fn in each training step with the gradient of each parameter of the layer and of its children, on the device of each replica, where it must
+ * do the same. A poisoned array that it returns fails the step. Otherwise as bt_layer_hook. */
 BT_API bt_status bt_layer_gradient_hook(bt_layer *layer, bt_gradient_hook_fn *fn, void *data);
 #define bt_layer_gradient_hook(...) BTI_AT_STATUS(bt_layer_gradient_hook(__VA_ARGS__))
 
@@ -184,8 +185,8 @@ BT_API bt_status bt_layer_status(const bt_layer *layer);
  * moved. If a layer of a chain does not take what the layer before it gives, the error names both. */
 BT_API bt_array *bt_apply(bt_layer *layer, bt_array *x);
 #define bt_apply(...) BTI_AT(bt_array *, bt_apply(__VA_ARGS__))
-/* The same with several inputs and outputs: `bt_apply_all(lstm, (bt_array *[]){x, h, c}, 3, (bt_array *[]){...}, 3)`. outputs[] are arrays of the innermost scope, on errors poisoned. Layers
- * of one function have one of each. */
+/* The same with several inputs and outputs: `bt_apply_all(lstm, (bt_array *[]){x, h, c}, 3, (bt_array *[]){...}, 3)`. outputs[] are arrays of the
+ * innermost scope, on errors poisoned. Layers of one function have one of each. */
 BT_API bt_status bt_apply_all(bt_layer *layer, bt_array *const *inputs, int input_count, bt_array **outputs,
                               int output_count);
 #define bt_apply_all(...) BTI_AT_STATUS(bt_apply_all(__VA_ARGS__))
@@ -210,7 +211,7 @@ BT_API bt_status bt_freeze(bt_layer *layer);
 BT_API bt_status bt_thaw(bt_layer *layer);
 #define bt_thaw(...) BTI_AT_STATUS(bt_thaw(__VA_ARGS__))
 
-/* A copy of the tree in which the value of every parameter and of every state is replaced by fn(value). Functions and structure are shared
+/* A copy of the tree in which the value of every parameter and of every state (also those of integers: keys and counts) is replaced by fn(value). Functions and structure are shared
  * with `layer`; a layer that occurs several times is copied once (Flux's fmap). */
 typedef bt_array *bt_map_fn(bt_array *value, void *data);
 BT_API bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer);
@@ -224,7 +225,8 @@ BT_API bt_layer *bt_layer_gpu(const bt_layer *layer);
 BT_API bt_layer *bt_layer_cpu(const bt_layer *layer);
 #define bt_layer_cpu(...) BTI_AT(bt_layer *, bt_layer_cpu(__VA_ARGS__))
 
-/* "Chain(\n  Dense(10 => 5, sigmoid),      # 55 parameters\n ...", as Flux prints a model; ", plus 8" counts the state of layers with parameters. The caller owns the text: bt_free. */
+/* "Chain(\n  Dense(10 => 5, sigmoid),      # 55 parameters\n ...", as Flux prints a model; ", plus 8" counts the state of layers with parameters. The
+ * caller owns the text: bt_free. */
 BT_API char *bt_summary(const bt_layer *layer);
 #define bt_summary(...) BTI_AT(char *, bt_summary(__VA_ARGS__))
 

@@ -1,7 +1,7 @@
-/* Means over all parts of a batch (bt_batch_mean). The forward pass of each part is recorded on inputs that stand for the means m[k], and gives the part's own
- * summands a[k]. With L the part's loss and inputs c[k] that stand for the gradients of the whole loss by m[k], the gradients of L + sum over k of <a[k], c[k]> are the part's of the whole loss;
- * those by m[k], added over all parts, are c[k]. At the end everything that depends on an input is recorded again, with the sums in the inputs' places: m[k] depends on earlier means only, c[k] on later
- * ones and on means. */
+/* Means over all parts of a batch (bt_batch_mean). The forward pass of each part is recorded on inputs that stand for the means m[k], and gives the
+ * part's own summands a[k]. With L the part's loss and inputs c[k] that stand for the gradients of the whole loss by m[k], the gradients of L + sum
+ * over k of <a[k], c[k]> are the part's of the whole loss; those by m[k], added over all parts, are c[k]. At the end everything that depends on an
+ * input is recorded again, with the sums in the inputs' places: m[k] depends on earlier means only, c[k] on later ones and on means. */
 #include "dist/batch.h"
 
 #include "array/eval.h"

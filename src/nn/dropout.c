@@ -10,6 +10,14 @@ typedef struct dropout_settings {
     double rate;
 } dropout_settings;
 
+/* The place of x's first row in the whole batch; examples may have been cut into several rows each ([B * T, C]). */
+static int64_t first_row_of(const bt_array *x) {
+    const bti_batch_part *part = bti_part_now();
+    if (!part || !part->rows || !bti_rank(x)) return 0;
+    int64_t rows = bti_shape(x)[0], each = bti_size_is_symbolic(rows) || rows % part->rows ? 1 : rows / part->rows;
+    return part->first_row * each;
+}
+
 static bt_array *apply_dropout(bt_layer *layer, bt_array *x, void *data) {
     double rate = ((const dropout_settings *)data)->rate;
     bt_array *poison = bti_poisoned_by(&x, 1);
@@ -18,9 +26,12 @@ static bt_array *apply_dropout(bt_layer *layer, bt_array *x, void *data) {
     if (!bti_dtype_is_float(bti_dtype(x)))
         return bti_poisonf(BT_INVALID_ARGUMENT, "x is %s; %s%s takes floats in training", bti_describe_array(x).text,
                            layer->name, layer->text);
+    if (bti_node_of(x)->symbolic && !bti_states_are_collected())
+        return bti_poisonf(BT_FAILED_PRECONDITION,
+                           "x depends on a function's input, and each call would drop the same elements; record the "
+                           "function's body in a BT_STATE_UPDATES block and list its updates");
     bt_array *steps = bt_layer_state(layer, "steps"), *key = bt_layer_state(layer, "key");
-    const bti_batch_part *part = bti_part_now();
-    bt_array *bits = bti_row_bits(key, steps, part ? part->first_row : 0, x);
+    bt_array *bits = bti_row_bits(key, steps, first_row_of(x), x);
     if (bt_layer_set_state(layer, "steps", bti_binary(BTI_OP_add, steps, bti_scalar_bits(1, BT_U32))) != BT_OK)
         return bti_poison(bti_error_last());
     if (rate == 1) return bt_zeros_like(x);

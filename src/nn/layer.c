@@ -136,7 +136,7 @@ static bt_array *without_result(const bt_layer *layer) {
 
 static bt_array *hooked(bt_layer *layer, bt_array *y) {
     if (!y) return without_result(layer);
-    bt_array *other = layer->hook ? layer->hook(layer, y, layer->hook_data) : NULL;
+    bt_array *other = layer->hook && !bti_array_error(y) ? layer->hook(layer, y, layer->hook_data) : NULL;
     return other ? other : y;
 }
 

@@ -75,7 +75,7 @@ typedef struct bti_layer_ends {
     bool any;        /* it has parameters */
 } bti_layer_ends;
 bti_layer_ends bti_layer_ends_of(const bt_layer *layer);
-/* The number of elements of all states. */
+/* The number of elements of all floating states. */
 int64_t bti_state_count(const bt_layer *layer);
 /* bti_bring x to the device of another array. */
 bt_array *bti_bring_beside(bt_array *x, const bt_array *beside);

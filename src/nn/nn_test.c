@@ -13,6 +13,8 @@
 
 #include <berth.h>
 
+#include "nn/layer.h"
+
 #define F32(shape, ...) BT_ARRAY(float, shape, __VA_ARGS__)
 #define OK(call) assert_int_equal(call, BT_OK)
 
@@ -268,6 +270,26 @@ static void summaries(void **state) {
     }
 }
 
+/* What a file needs to make a layer again. */
+static const char *option(const bt_layer *layer, const char *name) {
+    const bti_layer_option *options;
+    int count = bti_layer_options(layer, &options);
+    for (int i = 0; i < count; i++)
+        if (!strcmp(options[i].name, name)) return options[i].value;
+    return "";
+}
+
+static void options_are_noted(void **state) {
+    BT_SCOPE {
+        bt_layer *conv = bt_layer_cpu(bt_conv_layer(2, 4, BT_SHAPE(3, 5), bt_tanh, bt_key(1), .stride = {2, 1}));
+        assert_string_equal(option(conv, "kernel"), "(3, 5)");
+        assert_string_equal(option(conv, "stride"), "(2, 1)");
+        assert_string_equal(option(conv, "activation"), "tanh");
+        assert_string_equal(option(bt_dropout_layer(0.25, bt_key(1)), "rate"), "0.25");
+        assert_string_equal(option(bt_batch_norm_layer(3), "eps"), "1.0000000000000001e-05");
+    }
+}
+
 /* --- optimisers ------------------------------------------------------------------------------------------------------ */
 
 /* Three steps with gradients 1, 2, -1 and -0.5, by hand. */
@@ -425,6 +447,7 @@ int main(void) {
         cmocka_unit_test(moved),
         cmocka_unit_test(tuples),
         cmocka_unit_test(summaries),
+        cmocka_unit_test(options_are_noted),
         cmocka_unit_test(optimisers),
         cmocka_unit_test(failed_steps),
         cmocka_unit_test(states_live_with_their_parameters),

@@ -163,10 +163,12 @@ static bt_axes all_but_channels(const bt_array *x) {
     return axes;
 }
 
-/* Values per channel of the whole batch: maybe symbolic. */
+/* Values per channel of the whole batch: maybe symbolic. A part's examples may have been cut into several rows each. */
 static int64_t values_per_channel(const bt_array *x) {
     const bti_batch_part *part = bti_part_now();
-    int64_t count = part ? part->all_rows : bti_shape(x)[0];
+    int64_t count = bti_shape(x)[0];
+    if (part && part->means && !bti_size_is_symbolic(count) && count % part->rows == 0)
+        count = count / part->rows * part->all_rows;
     for (int i = 2; i < bti_rank(x); i++) count = bti_size_mul(count, bti_shape(x)[i]);
     return count;
 }

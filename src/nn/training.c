@@ -28,6 +28,8 @@ bti_states *bti_states_collect(bti_states *states) {
     return before;
 }
 
+bool bti_states_are_collected(void) { return collected_states; }
+
 void bti_states_free(bti_states *states) {
     for (size_t i = 0; i < states->shared.count; i++) bt_shared_release(states->shared.items[i]);
     for (size_t i = 0; i < states->values.count; i++) bti_node_release(states->values.items[i]);
@@ -87,30 +89,38 @@ void bti_state_updates_end(bti_state_updates_guard *guard) {
 
 /* --- variables by name -------------------------------------------------------------------------------------------------- */
 
-static bt_shared *find_variable(const bt_layer *layer, bti_variables kind, const char *name, const char *what) {
+static bt_shared *no_variable(const bt_layer *layer, bti_variables kind, const char *name) {
+    const char *what = kind == BTI_STATES ? "state" : "parameter";
     bti_str names = {0};
-    for (int i = 0; i < layer->variable_count[kind]; i++) {
-        if (name && !strcmp(layer->variables[kind][i].name, name)) return layer->variables[kind][i].shared;
+    for (int i = 0; i < layer->variable_count[kind]; i++)
         bti_str_addf(&names, "%s\"%s\"", i ? ", " : "", layer->variables[kind][i].name);
-    }
-    (void)!bti_fail(name ? BT_NOT_FOUND : BT_INVALID_ARGUMENT, "layer %s has no %s %s%s%s; it has %s", layer->name,
-                    what, name ? "\"" : "", name ? name : "NULL", name ? "\"" : "",
-                    names.length ? bti_str_text(&names) : "none");
+    const char *has = names.length ? bti_str_text(&names) : "none";
+    if (name)
+        (void)!bti_fail(BT_NOT_FOUND, "layer %s has no %s \"%s\"; it has %s", layer->name, what, name, has);
+    else
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "the name is NULL; layer %s has %s", layer->name, has);
     bti_str_free(&names);
     return NULL;
+}
+
+/* NULL, with the cause in the error record: there is none. */
+static bt_shared *find_variable(const bt_layer *layer, bti_variables kind, const char *name) {
+    for (int i = 0; i < layer->variable_count[kind] && name; i++)
+        if (!strcmp(layer->variables[kind][i].name, name)) return layer->variables[kind][i].shared;
+    return no_variable(layer, kind, name);
 }
 
 bt_array *bt_layer_parameter(bt_layer *layer, const char *name) {
     BTI_CALL("bt_layer_parameter");
     if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_layer_parameter") != BT_OK) return bti_poison(bti_error_last());
-    bt_shared *shared = find_variable(layer, BTI_PARAMETERS, name, "parameter");
+    bt_shared *shared = find_variable(layer, BTI_PARAMETERS, name);
     return shared ? bt_value(shared) : bti_poison(bti_error_last());
 }
 
 bt_array *bt_layer_state(bt_layer *layer, const char *name) {
     BTI_CALL("bt_layer_state");
     if (bti_handle_check(BTI_OWNED_LAYER, layer, "bt_layer_state") != BT_OK) return bti_poison(bti_error_last());
-    bt_shared *shared = find_variable(layer, BTI_STATES, name, "state");
+    bt_shared *shared = find_variable(layer, BTI_STATES, name);
     if (!shared) return bti_poison(bti_error_last());
     bti_node **there = collected_value(shared);
     return there ? bti_array_on(*there) : bt_value(shared);
@@ -123,7 +133,7 @@ static bool depends_on_inputs(const bt_array *value) {
 bt_status bt_layer_set_state(bt_layer *layer, const char *name, bt_array *value) {
     BTI_CALL("bt_layer_set_state");
     BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, layer, "bt_layer_set_state"));
-    bt_shared *shared = find_variable(layer, BTI_STATES, name, "state");
+    bt_shared *shared = find_variable(layer, BTI_STATES, name);
     if (!shared) return bt_error_status();
     if (!value) return bti_fail(BT_INVALID_ARGUMENT, "the value of state \"%s\" is NULL", name);
     if (collected_states) return collect_state(shared, value);

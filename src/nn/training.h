@@ -12,6 +12,7 @@ typedef struct bti_states {
 } bti_states;
 /* Sets of states go there from now on; NULL: they are set. Returns what held before. */
 bti_states *bti_states_collect(bti_states *states);
+bool bti_states_are_collected(void);
 void bti_states_free(bti_states *states);
 
 /* Means over a batch that is computed in parts, which other parts than this one go into: where the forward pass of a part needs one, an input stands for it. */

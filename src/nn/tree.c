@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "function/shared.h"
+#include "ir/dtype.h"
 #include "nn/layer.h"
 
 /* --- parameters and states -------------------------------------------------------------------------------------------------- */
@@ -28,6 +29,11 @@ static bool is_repeated(const bt_layer *layer, bti_variables kind, const bt_shar
     return false;
 }
 
+/* Numbers of examples and keys are no numbers of a model. */
+static int64_t counted(bti_variables kind, bt_array *value) {
+    return kind == BTI_PARAMETERS || bti_dtype_is_float(bt_dtype_of(value)) ? bt_count(value) : 0;
+}
+
 /* Lists each variable once, at its first place in the tree. */
 static void walk_variables(const bt_layer *layer, variable_walk *walk) {
     for (int i = 0; i < layer->variable_count[walk->kind]; i++) {
@@ -37,7 +43,7 @@ static void walk_variables(const bt_layer *layer, variable_walk *walk) {
         if (walk->count < walk->capacity) walk->found[walk->count] = shared;
         walk->count++;
         BT_SCOPE
-            walk->numbers += bt_count(bt_value(shared));
+            walk->numbers += counted(walk->kind, bt_value(shared));
     }
     for (int i = 0; i < layer->child_count; i++) walk_variables(layer->children[i], walk);
 }

@@ -206,8 +206,8 @@ bt_array *bti_record_matmul(bt_array *a, bt_array *b); /* equal ranks >= 2, equa
 
 /* --- random.c --------------------------------------------------------------------------------------------------------- */
 
-/* uint32 of the shape of `like`: element j of row i (axis 0) is a word of the block with counter (first_row + i, j) of a key that is made of `key` and `step` (a uint32 scalar), so
- * that a row's numbers do not depend on which rows are there. */
+/* uint32 of the shape of `like`: element j of row i (axis 0) is a word of the block with counter (first_row + i, j) of a key that is made of `key`
+ * and `step` (a uint32 scalar), so that a row's numbers do not depend on which rows are there. */
 bt_array *bti_row_bits(bt_array *key, bt_array *step, int64_t first_row, bt_array *like);
 
 #endif

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from headers import ROOT, Header, members, words
 
-FIRST = ["array", "ops", "matrices", "linalg", "nn", "windows", "attention", "losses", "random", "control", "custom"]  # in the reference; others follow
+FIRST = ["array", "ops", "matrices", "linalg", "nn", "layers", "windows", "attention", "losses", "random", "control", "custom"]  # in the reference; others follow
 DTYPES = {"BTI_ANY": "any", "BTI_NUMBER": "number", "BTI_FLOAT": "float", "BTI_BITS": "bits", "BTI_COMPARE": "any to bool", "BTI_OWN": "own"}
 RANGE = r"\b(bt_\w+) (?:to|and) (bt_\w+): "
 NEIGHBOURS = 4  # in SEE ALSO, before and after it in its section
