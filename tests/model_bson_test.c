@@ -177,20 +177,22 @@ static void what_flux_has_not_is_refused(void **state) {
     expect_files(0);
 }
 
-/* Weights that take no memory: a scalar that is broadcast. */
+/* On a simulated device without data the weights take no memory. */
 static void more_than_2_gib_is_refused(void **state) {
     (void)state;
+    OK(bt_shutdown());
+    OK(bt_set_flag("devices", "sim:h200"));
+    OK(bt_set_flag("sim_data", "off"));
     BT_SCOPE {
-        bt_layer *dense = bt_dense_from(bt_zeros(BT_F32, 1 << 15, 1 << 10), NULL, NULL), *layers[17];
-        for (int i = 0; i < 17; i++) layers[i] = dense;
-        bt_layer *many = bt_chain_of(layers, 17);
-        OK(bt_layer_status(many)); /* tied: once in the file, 128 MiB */
-        bt_layer *apart[17];
-        for (int i = 0; i < 17; i++) apart[i] = bt_fmap(NULL, NULL, dense);
-        (void)apart;
-        bt_shared *weight;
-        assert_int_equal(bt_parameters(many, &weight, 1), 1);
+        bt_layer *model = NULL;
+        BT_ON("gpu:0") model = bt_dense_from(bt_zeros(BT_F32, 1 << 15, 1 << 14), NULL, NULL);
+        OK(bt_layer_status(model));
+        expect_error(bt_save_bson(path_of("m"), "m", model), BT_INVALID_ARGUMENT, "which can have 2 GiB");
     }
+    OK(bt_shutdown());
+    OK(bt_set_flag("devices", ""));
+    OK(bt_set_flag("sim_data", "on"));
+    expect_files(0);
 }
 
 static void keys_are_named(void **state) {
@@ -212,7 +214,7 @@ static void damage_is_refused_with_its_offset(void **state) {
         OK(bt_save_bson(path_of("m"), "model", bt_chain(bt_dense(2, 3, bt_relu, bt_key(1)), bt_flatten_layer())));
         size_t count = read_bytes("m", bytes, sizeof bytes);
         int refused = 0;
-        for (size_t i = 0; i < count; i++)
+        for (size_t i = 0; i < count; i += 5)
             BT_SCOPE {
                 bytes[i] ^= 0x55;
                 write_bytes("d", bytes, count);
@@ -221,7 +223,7 @@ static void damage_is_refused_with_its_offset(void **state) {
                 refused += status != BT_OK;
                 bytes[i] ^= 0x55;
             }
-        assert_true(refused > (int)count / 2);
+        assert_true(refused > (int)count / 10);
         for (size_t cut = 6; cut < count; cut += 7) {
             write_bytes("d", bytes, cut);
             expect_error(bt_layer_status(bt_model_open(path_of("d"))), BT_DATA_LOSS, "byte 0: a document of");

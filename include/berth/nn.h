@@ -111,7 +111,8 @@ typedef bt_layer *bt_layer_maker(const bt_layer_record *record, void *data);
  * (NULL, or a name of a layer of berth/layers.h). Any thread. */
 BT_API bt_status bt_layer_register(const char *name, bt_layer_maker *make, void *data);
 #define bt_layer_register(...) BTI_AT_STATUS(bt_layer_register(__VA_ARGS__))
-/* A name for a function of the program: layers with it as their activation are written and read under the name, and bt_lambda's layers too. Otherwise as bt_layer_register. */
+/* A name for a function of the program: layers that are made afterwards with it as their activation, and bt_lambda's, have the name in summaries and files, and files are opened with it. Otherwise
+ * as bt_layer_register. */
 BT_API bt_status bt_activation_register(const char *name, bt_activation *function);
 #define bt_activation_register(...) BTI_AT_STATUS(bt_activation_register(__VA_ARGS__))
 /* The value of that name; poisoned (NOT_FOUND, which lists the names) when there is none. */

@@ -48,13 +48,13 @@ static void add_part(bti_str *all, bti_str *part, int count) {
     bti_str_free(part);
 }
 
-bt_status bti_differences_end(bti_differences *d, const char *path) {
+bt_status bti_differences_end(bti_differences *d, const char *path, bt_status before) {
     bti_str all = {0};
     add_part(&all, &d->missing, d->missing_count);
     add_part(&all, &d->extra, d->extra_count);
     add_part(&all, &d->different, d->different_count);
-    bt_status status = BT_OK;
-    if (d->missing_count + d->extra_count + d->different_count)
+    bt_status status = before;
+    if (before == BT_OK && d->missing_count + d->extra_count + d->different_count)
         status = bti_fail(BT_INVALID_ARGUMENT, "%s does not fit the model (nothing was changed)%s", path,
                           bti_str_text(&all));
     bti_str_free(&all);
@@ -160,8 +160,7 @@ static bt_status compare_model(filling *f, bt_layer *model) {
     bt_status status = visit_layer(f, model);
     for (int i = 0; i < f->file->names.count && status == BT_OK; i++)
         if (!f->used[i]) bti_add_extra(&f->differences, f->file->names.names[i]);
-    bt_status fits = bti_differences_end(&f->differences, f->file->file.path);
-    return status == BT_OK ? fits : status;
+    return bti_differences_end(&f->differences, f->file->file.path, status);
 }
 
 bt_status bti_fill_model(bt_layer *model, const bt_tensors *file, const char *(*name)(void *data, const char *path),

@@ -26,7 +26,7 @@ void bti_add_missing(bti_differences *d, const char *name);
 void bti_add_extra(bti_differences *d, const char *name);
 /* `turned`: the file's axes are in the opposite order. */
 void bti_add_different(bti_differences *d, const char *name, const bti_tensor *tensor, bool turned, bt_array *value);
-/* BT_OK without differences; frees. */
-bt_status bti_differences_end(bti_differences *d, const char *path);
+/* BT_OK without differences; frees. After another error (`before`) it returns that. */
+bt_status bti_differences_end(bti_differences *d, const char *path, bt_status before);
 
 #endif

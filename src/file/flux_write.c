@@ -117,10 +117,23 @@ static bt_shape sizes_of(const bt_layer *layer, const char *name) {
     return shape;
 }
 
+typedef void put_part(bti_julia_writer *w, const char *key, const bt_layer *layer);
+
+/* The types or the values of a chain's layers. */
+static void put_children(bti_julia_writer *w, bti_put_level *l, const bt_layer *layer, put_part *put) {
+    size_t length = w->path.length;
+    for (int i = 0; i < layer->child_count; i++) {
+        bti_str_addf(&w->path, "%s%d", length ? "." : "", i);
+        put(w, bti_put_key(l).text, layer->children[i]);
+        w->path.length = length;
+        if (w->path.text) w->path.text[length] = '\0';
+    }
+}
+
 static void chain_parameters(bti_julia_writer *w, bti_put_level *p, const bt_layer *layer) {
     bti_put_level tuple, types;
     bti_put_begin_type(w, &tuple, &types, bti_put_key(p).text, "Core", "Tuple");
-    for (int i = 0; i < layer->child_count; i++) put_layer_type(w, bti_put_key(&types).text, layer->children[i]);
+    put_children(w, &types, layer, put_layer_type);
     bti_put_end_type(w, &tuple, &types);
 }
 
@@ -129,12 +142,7 @@ static void chain_fields(bti_julia_writer *w, bti_put_level *f, const bt_layer *
     bti_put_begin(w, &tuple, bti_put_key(f).text, false);
     bti_put_text(w, "tag", "tuple");
     bti_put_begin(w, &data, "data", true);
-    size_t length = w->path.length;
-    for (int i = 0; i < layer->child_count; i++) {
-        bti_str_addf(&w->path, "%s%d", length ? "." : "", i);
-        put_layer(w, bti_put_key(&data).text, layer->children[i]);
-        w->path.length = length;
-    }
+    put_children(w, &data, layer, put_layer);
     bti_put_end(w, &data);
     bti_put_end(w, &tuple);
 }

@@ -7,8 +7,10 @@
 #include "base/quote.h"
 
 bt_status bti_put_refuse(bti_julia_writer *w, const char *what) {
-    if (w->status == BT_OK)
-        w->status = bti_fail(BT_UNIMPLEMENTED, "layer %s %s", bti_quote(bti_str_text(&w->path)).text, what);
+    if (w->status != BT_OK) return w->status;
+    const char *path = bti_str_text(&w->path);
+    w->status = bti_fail(BT_UNIMPLEMENTED, "%s%s %s", w->path.length ? "layer " : "the model",
+                         w->path.length ? bti_quote(path).text : "", what);
     return w->status;
 }
 

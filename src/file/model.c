@@ -168,8 +168,7 @@ static bt_status compare_with_file(model *m, const bt_layer *layer, const bt_ten
             bti_add_different(&d, m->names[i], &tensor, m->turned[i], m->values[i]);
     }
     bti_vec_free(&rename);
-    bt_status fits = bti_differences_end(&d, file->file.path);
-    return status == BT_OK ? fits : status;
+    return bti_differences_end(&d, file->file.path, status);
 }
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */

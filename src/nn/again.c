@@ -92,7 +92,7 @@ static bt_activation *activation_option(again *a, const char *name) {
     if (text && !bti_activation_find(text, &activation) && a->status == BT_OK)
         a->status = bti_fail(BT_UNIMPLEMENTED,
                              "layer %s has the function \"%s\", which berth has not; bt_activation_register names one "
-                             "of the program, before the model is saved and before it is opened",
+                             "of the program, before layers with it are made and before files with them are opened",
                              bti_quote(a->plan->record.name).text, bti_quote(text).text);
     return activation;
 }
