@@ -132,7 +132,7 @@ static bt_status structures(void) {
     BTI_TRY(expect_model(path[1]));
     bt_layer *model = tied_model();
     BTI_TRY(bt_layer_status(model));
-    return bt_load_model(path[1], model, BT_LOAD(.rename = "none.*=*"));
+    return bt_load_model(path[1], model, .rename = "none.*=*");
 }
 
 static bt_status flux(void) {
