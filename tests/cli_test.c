@@ -48,7 +48,8 @@ static void test_help(void **state) {
 }
 
 static void test_show(void **state) {
-    const char *flux = BERTH_SOURCE_DIR "/tests/golden/flux/chain.bson", *corpus = BERTH_SOURCE_DIR "/tests/fuzz/corpus/";
+    const char *flux = BERTH_SOURCE_DIR "/tests/golden/flux/chain.bson",
+               *corpus = BERTH_SOURCE_DIR "/tests/fuzz/corpus/";
     char line[512], folder[] = "/tmp/berth-show-XXXXXX";
     assert_non_null(mkdtemp(folder));
     snprintf(line, sizeof line, "show %s", flux);
@@ -68,7 +69,8 @@ static void test_show(void **state) {
     BT_SCOPE {
         snprintf(line, sizeof line, "%s/m", folder);
         bt_layer *dense = bt_dense(4, 3, bt_relu, bt_key(1));
-        assert_int_equal(bt_save_model(line, bt_chain(dense, bt_chain(bt_dropout_layer(0.5, bt_key(2)), dense))), BT_OK);
+        assert_int_equal(bt_save_model(line, bt_chain(dense, bt_chain(bt_dropout_layer(0.5, bt_key(2)), dense))),
+                         BT_OK);
         snprintf(line, sizeof line, "%s/a.npy", folder);
         assert_int_equal(bt_save_npy(line, bt_ones(BT_I16, 2, 0)), BT_OK);
     }
@@ -83,8 +85,8 @@ static void test_show(void **state) {
     snprintf(line, sizeof line, "show %szip/checkpoint.pt", corpus);
     assert_int_equal(run("", line), 0);
     assert_says("PyTorch .pt");
-    snprintf(line, sizeof line, "head -c 500 %s > %s/cut; " COMMAND " show %s/cut", flux, folder, folder);
-    assert_int_equal(run(line, ">/dev/null; " COMMAND " show /dev/null"), 1);
+    snprintf(line, sizeof line, "head -c 500 %s > %s/cut", flux, folder);
+    assert_int_equal(system(line), 0);
     snprintf(line, sizeof line, "show %s/cut", folder);
     assert_int_equal(run("", line), 1);
     assert_says("byte 0: a document of 3286 bytes in a file of 500");
@@ -544,7 +546,8 @@ static void test_simulate(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_help),
-        cmocka_unit_test(test_show), cmocka_unit_test(test_wrong_usage),
+        cmocka_unit_test(test_show),
+        cmocka_unit_test(test_wrong_usage),
         cmocka_unit_test(test_full_disk_fails),
         cmocka_unit_test(test_devices_text),
         cmocka_unit_test(test_devices_json),

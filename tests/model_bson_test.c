@@ -23,21 +23,24 @@ static bt_array *array_of(json_t *rows) {
     float values[256];
     assert_true(count * width <= 256);
     for (int64_t i = 0; i < count * width; i++)
-        values[i] = (float)json_number_value(
-            json_array_get(json_array_get(rows, (size_t)(i / width)), (size_t)(i % width)));
+        values[i] =
+            (float)json_number_value(json_array_get(json_array_get(rows, (size_t)(i / width)), (size_t)(i % width)));
     return bt_from(values, BT_F32, BT_SHAPE(count, width));
 }
 
-static void expect_output(bt_layer *model, const flux_case *c) {
-    OK(bt_layer_status(model));
-    bt_array *expected = array_of(json_object_get(c->expected, "y"));
-    bt_array *got = bt_apply(model, array_of(json_object_get(c->expected, "x")));
+static void expect_close(bt_array *got, bt_array *expected) {
     float x[256], y[256];
     size_t count = (size_t)bt_count(expected);
     assert_int_equal(bt_count(got), count);
     OK(bt_read(expected, x, count * sizeof *x));
     OK(bt_read(got, y, count * sizeof *y));
     for (size_t i = 0; i < count; i++) assert_true(fabsf(x[i] - y[i]) <= 1e-5f + 1e-5f * fabsf(x[i]));
+}
+
+static void expect_output(bt_layer *model, const flux_case *c) {
+    OK(bt_layer_status(model));
+    expect_close(bt_apply(model, array_of(json_object_get(c->expected, "x"))),
+                 array_of(json_object_get(c->expected, "y")));
 }
 
 static void expect_equal_variables(bt_layer *a, bt_layer *b) {
@@ -76,6 +79,45 @@ static void files_of_flux_give_their_results(void **state) {
     expect_files(2);
 }
 
+/* Files of tools/bson_files.py: Conv, BatchNorm and others, worked out index by index. */
+static void networks_of_flux_give_their_results(void **state) {
+    (void)state;
+    json_t *all = json_load_file(BERTH_SOURCE_DIR "/tests/flux/expected.json", 0, NULL);
+    json_t *network = json_object_get(all, "network"), *images = json_object_get(network, "x");
+    BT_SCOPE {
+        float x[2 * 2 * 5 * 6], *at = x;
+        for (size_t n = 0; n < 2; n++)
+            for (size_t c = 0; c < 2; c++)
+                for (size_t j = 0; j < 5; j++)
+                    for (size_t i = 0; i < 6; i++) {
+                        json_t *channel = json_array_get(json_array_get(images, n), c);
+                        *at++ = (float)json_number_value(json_array_get(json_array_get(channel, j), i));
+                    }
+        bt_layer *model = bt_model_open(BERTH_SOURCE_DIR "/tests/flux/network.bson");
+        OK(bt_layer_status(model));
+        bt_array *input = bt_from(x, BT_F32, BT_SHAPE(2, 2, 5, 6));
+        expect_close(bt_apply(model, input), array_of(json_object_get(network, "y")));
+        OK(bt_save_bson(path_of("m.bson"), "m", model));
+        bt_layer *again = bt_model_open(path_of("m.bson"));
+        expect_same(bt_apply(again, input), bt_apply(model, input));
+        expect_equal_variables(model, again);
+    }
+    BT_SCOPE {
+        json_t *expected = json_object_get(all, "state");
+        bt_layer *model =
+            bt_chain(bt_dense(4, 3, bt_tanh, bt_key(1)), bt_dense(3, 2, NULL, bt_key(2), .no_bias = true));
+        const char *path = BERTH_SOURCE_DIR "/tests/flux/state.bson";
+        OK(bt_load_model(path, model, .rename = "model_state.layers.*=*", .torch = true));
+        expect_close(bt_apply(model, array_of(json_object_get(expected, "x"))),
+                     array_of(json_object_get(expected, "y")));
+        expect_error(bt_layer_status(bt_model_open(path)), BT_FAILED_PRECONDITION, "bt_load_model");
+        expect_error(bt_layer_status(bt_model_open(path, .key = "model_state")), BT_FAILED_PRECONDITION, "Flux.state");
+        path = BERTH_SOURCE_DIR "/tests/flux/anonymous.bson";
+        expect_error(bt_layer_status(bt_model_open(path)), BT_UNIMPLEMENTED, "the anonymous function #5#6");
+    }
+    json_decref(all);
+}
+
 static void tied_weights_stay_tied(void **state) {
     (void)state;
     BT_SCOPE {
@@ -107,12 +149,12 @@ static void a_dense_layer_is_written_as_bson_jl_does(void **state) {
 /* --- convolutions --------------------------------------------------------------------------------------------------------- */
 
 static bt_layer *make_network(bt_array *key) {
-    return bt_chain(bt_conv_layer(2, 4, BT_SHAPE(3, 2), bt_relu, bt_split_at(key, 0), .pad = {1, 0}, .stride = {1, 2},
-                                  .groups = 2),
-                    bt_batch_norm_layer(4, .eps = 1e-3, .momentum = 0.25), bt_max_pool_layer(BT_SHAPE(2, 1)),
-                    bt_skip(bt_conv_layer(4, 4, BT_SHAPE(1, 3), NULL, bt_split_at(key, 1), .same = true), NULL),
-                    bt_flatten_layer(), bt_dropout_layer(0.5, bt_split_at(key, 2)),
-                    bt_dense(24, 3, bt_tanh, bt_split_at(key, 3), .no_bias = true), bt_lambda(NULL, bt_softmax_last));
+    return bt_chain(
+        bt_conv_layer(2, 4, BT_SHAPE(3, 2), bt_relu, bt_split_at(key, 0), .pad = {1, 0}, .stride = {1, 2}, .groups = 2),
+        bt_batch_norm_layer(4, .eps = 1e-3, .momentum = 0.25), bt_max_pool_layer(BT_SHAPE(2, 1)),
+        bt_skip(bt_conv_layer(4, 4, BT_SHAPE(1, 3), NULL, bt_split_at(key, 1), .same = true), NULL), bt_flatten_layer(),
+        bt_dropout_layer(0.5, bt_split_at(key, 2)), bt_dense(24, 3, bt_tanh, bt_split_at(key, 3), .no_bias = true),
+        bt_lambda(NULL, bt_softmax_last));
 }
 
 static void networks_come_back_to_the_bit(void **state) {
@@ -147,8 +189,7 @@ static void kernels_are_flipped(void **state) {
         bt_tensors *tensors;
         OK(bt_tensors_open(path_of("m.bson"), &tensors));
         /* (W, H, in, out) in Julia: w[1, 1] is the last element here. */
-        expect_same(bt_tensors_get(tensors, "model.weight"),
-                    BT_ARRAY(float, (3, 2, 1, 1), 5, 2, 4, 1, 3, 0));
+        expect_same(bt_tensors_get(tensors, "model.weight"), BT_ARRAY(float, (3, 2, 1, 1), 5, 2, 4, 1, 3, 0));
         assert_string_equal(bt_tensors_metadata(tensors, "model.pad.3"), "0");
         assert_string_equal(bt_tensors_metadata(tensors, "model.groups"), "1");
         bt_tensors_close(tensors);
@@ -201,7 +242,8 @@ static void keys_are_named(void **state) {
     BT_SCOPE {
         expect_error(bt_layer_status(bt_model_open(chain, .key = "nets")), BT_NOT_FOUND, "it has \"model\"");
         OK(bt_save_model(path_of("m"), bt_dense(2, 3, NULL, bt_key(1))));
-        expect_error(bt_layer_status(bt_model_open(path_of("m"), .key = "m")), BT_INVALID_ARGUMENT, "`key` is for BSON");
+        expect_error(bt_layer_status(bt_model_open(path_of("m"), .key = "m")), BT_INVALID_ARGUMENT,
+                     "`key` is for BSON");
         expect_error(bt_layer_status(bt_model_open(path_of("none"))), BT_NOT_FOUND, "none");
         expect_error(bt_layer_status(bt_model_open(NULL)), BT_INVALID_ARGUMENT, "NULL");
     }
@@ -234,6 +276,7 @@ static void damage_is_refused_with_its_offset(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILE_TEST(files_of_flux_give_their_results),
+        FILE_TEST(networks_of_flux_give_their_results),
         FILE_TEST(tied_weights_stay_tied),
         FILE_TEST(a_dense_layer_is_written_as_bson_jl_does),
         FILE_TEST(networks_come_back_to_the_bit),

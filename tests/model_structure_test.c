@@ -132,8 +132,8 @@ static void layers_of_the_program_are_registered(void **state) {
     (void)state;
     int made = 0;
     BT_SCOPE {
-        bt_layer *model = bt_chain(new_scale(bt_dense(3, 2, cube, bt_key(1)), bt_ones(BT_F32, 2)),
-                                   bt_lambda("cubed", cube));
+        bt_layer *model =
+            bt_chain(new_scale(bt_dense(3, 2, cube, bt_key(1)), bt_ones(BT_F32, 2)), bt_lambda("cubed", cube));
         OK(bt_save_model(path_of("m"), model));
         expect_error(bt_layer_status(bt_model_open(path_of("m"))), BT_UNIMPLEMENTED,
                      "layer Dense has the function \"function\", which berth has not; bt_activation_register");
@@ -153,7 +153,8 @@ static void layers_of_the_program_are_registered(void **state) {
         expect_error(bt_layer_status(bt_model_open(path_of("m"))), BT_INVALID_ARGUMENT,
                      "\"0.factor\" is F32[2] in the file and F32[7] in the model");
         OK(bt_layer_register("Scaled", ask_wrong, NULL));
-        expect_error(bt_layer_status(bt_model_open(path_of("m"))), BT_NOT_FOUND, "no value \"scale\" for layer Scaled; it has factor");
+        expect_error(bt_layer_status(bt_model_open(path_of("m"))), BT_NOT_FOUND,
+                     "no value \"scale\" for layer Scaled; it has factor");
         expect_error(bt_layer_register("Dense", make_nothing, NULL), BT_INVALID_ARGUMENT, "of its own");
         expect_error(bt_layer_register(NULL, make_nothing, NULL), BT_INVALID_ARGUMENT, "the name is NULL");
         expect_error(bt_layer_register("X", NULL, NULL), BT_INVALID_ARGUMENT, "the function is NULL");
@@ -252,7 +253,8 @@ static void a_file_without_structure_says_so(void **state) {
         static const char *const names[] = {"weight"};
         bt_array *arrays[] = {bt_ones(BT_F32, 2, 3)};
         OK(bt_save(path_of("m"), names, arrays, 1, NULL));
-        expect_error(bt_layer_status(bt_model_open(path_of("m"))), BT_FAILED_PRECONDITION, "has no structure of a model");
+        expect_error(bt_layer_status(bt_model_open(path_of("m"))), BT_FAILED_PRECONDITION,
+                     "has no structure of a model");
     }
 }
 
@@ -287,11 +289,13 @@ static void names_of_others_are_renamed(void **state) {
                      "not in the model: \"module.body.0.bias\"");
         expect_error(bt_load_model(path_of("m"), model, .rename = "*.weight=0.weight"), BT_INVALID_ARGUMENT,
                      "the same name, \"0.weight\"");
-        expect_error(bt_load_model(path_of("m"), model, .rename = "a"), BT_INVALID_ARGUMENT, "rule \"a\" of `rename` has no '='");
+        expect_error(bt_load_model(path_of("m"), model, .rename = "a"), BT_INVALID_ARGUMENT,
+                     "rule \"a\" of `rename` has no '='");
         expect_error(bt_load_model(path_of("m"), model, .rename = "a=*"), BT_INVALID_ARGUMENT, "more '*' behind");
         expect_error(bt_load_model(path_of("m"), model, .rename = "=b"), BT_INVALID_ARGUMENT, "names nothing");
         expect_error(bt_load_model(path_of("m"), model, .rename = "*********=b"), BT_INVALID_ARGUMENT, "more than 8");
-        expect_error(bt_load_model(path_of("m"), model, .transpose = "a=b"), BT_INVALID_ARGUMENT, "of `transpose` has a '='");
+        expect_error(bt_load_model(path_of("m"), model, .transpose = "a=b"), BT_INVALID_ARGUMENT,
+                     "of `transpose` has a '='");
     }
 }
 

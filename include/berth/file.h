@@ -107,7 +107,7 @@ BT_API BT_MUST_USE bt_status bt_save_bson(const char *path, const char *key, con
 typedef struct bt_model_options {
     size_t size BTI_INITIALLY(sizeof(bt_model_options)); /* set by the macro */
     BTI_BY_NAME
-    const char *key BTI_INITIALLY(NULL); /* of a BSON file with several keys: which of them [its only one] */
+    const char *key BTI_INITIALLY(NULL); /* of a BSON file with several models: which of them [the only one] */
 } bt_model_options;
 #define BT_MODEL(...) BTI_OPTIONS(bt_model_options, __VA_ARGS__)
 /* The model that a file holds, with its structure: of bt_save_model (also in shards with that metadata), or a model of Flux's in BSON (its layers of bt_save_bson, and Flux 0.12 to 0.14). It is on

@@ -13,7 +13,8 @@ static char *printable(const char *text, size_t most) {
     while (kept < length && kept && ((unsigned char)text[kept] & 0xc0) == 0x80) kept--; /* not within a character */
     char *copy = malloc(kept + 4);
     if (!copy) return NULL;
-    for (size_t i = 0; i < kept; i++) copy[i] = (char)((unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
+    for (size_t i = 0; i < kept; i++)
+        copy[i] = (char)((unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
     strcpy(copy + kept, kept < length ? "..." : "");
     return copy;
 }
@@ -104,12 +105,13 @@ static void print_layer(const json_t *layer, const char *name, int depth) {
 /* A model of Flux's is opened to be printed. */
 static void print_flux_model(const char *path) {
     BT_SCOPE {
-        bt_layer *model = bt_model_open(path);
-        char *summary = bt_layer_status(model) == BT_OK ? bt_summary(model) : NULL;
+        bt_layer *model = (bt_model_open)(path, NULL);
+        bt_status status = bt_layer_status(model);
+        char *summary = status == BT_OK ? bt_summary(model) : NULL;
         if (summary)
             printf("\n%s", summary);
-        else
-            printf("\nno model: %s\n", bt_error_text());
+        else if (status == BT_UNIMPLEMENTED)
+            printf("\nnot opened as a model: %s\n", bt_error_text());
         bt_free(summary);
         bt_error_clear();
     }

@@ -204,18 +204,18 @@ static bt_array *read_tensor(const bt_tensors *t, int index) {
     return array;
 }
 
-static const char *find_metadata(const bt_tensors *t, const char *key) {
+static const char *find_bson_metadata(const bt_tensors *t, const char *key) {
     const content *c = t->content;
     int index = bti_names_find(&c->keys, key);
     return index < 0 ? NULL : c->metadata.items[index].value;
 }
 
-static const char *metadata_name(const bt_tensors *t, int index) {
+static const char *bson_metadata_name(const bt_tensors *t, int index) {
     const content *c = t->content;
     return index < c->keys.count ? c->keys.names[index] : NULL;
 }
 
-static void clear_content(void *object) {
+static void clear_bson(void *object) {
     content *c = object;
     for (size_t i = 0; i < c->tensors.count; i++) free_entry(&c->tensors.items[i]);
     for (size_t i = 0; i < c->metadata.count; i++) free_entry(&c->metadata.items[i]);
@@ -227,8 +227,8 @@ static void clear_content(void *object) {
 }
 
 bt_status bti_open_bson(bt_tensors *t) {
-    static const bti_archive_format bson = {"BSON",        describe_tensor, read_tensor,
-                                            find_metadata, metadata_name,   clear_content};
+    static const bti_archive_format bson = {
+        "BSON", describe_tensor, read_tensor, find_bson_metadata, bson_metadata_name, clear_bson};
     content *c = t->content = bti_calloc(1, sizeof *c);
     if (!c) return bti_no_memory();
     t->format = &bson;
@@ -242,5 +242,5 @@ bt_status bti_open_bson(bt_tensors *t) {
 }
 
 const struct bti_julia *bti_bson_content(const bt_tensors *t) {
-    return t->format && t->format->clear == clear_content ? &((const content *)t->content)->julia : NULL;
+    return t->format && t->format->clear == clear_bson ? &((const content *)t->content)->julia : NULL;
 }

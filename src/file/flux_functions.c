@@ -1,7 +1,7 @@
 /* Functions by name. */
 #include "file/flux.h"
 
-static const bti_flux_function functions[] = {
+static const bti_flux_function flux_functions[] = {
     {"identity", "Base", "#identity"},
     {"relu", "NNlib", "#relu"},
     {"sigmoid", "NNlib", "#σ"},
@@ -19,17 +19,17 @@ static const bti_flux_function functions[] = {
     {"leaky_relu", "NNlib", "#leakyrelu"},
     {"elu", "NNlib", "#elu"},
 };
-enum { FUNCTIONS = sizeof functions / sizeof *functions };
+enum { FUNCTIONS = sizeof flux_functions / sizeof *flux_functions };
 
 const bti_flux_function *bti_flux_function_of(const bti_julia_value *type) {
     for (int i = 0; i < FUNCTIONS; i++)
-        if (bti_julia_is(type, functions[i].name)) return &functions[i];
+        if (bti_julia_is(type, flux_functions[i].name)) return &flux_functions[i];
     return NULL;
 }
 
 const bti_flux_function *bti_flux_function_named(const char *berth) {
-    if (!*berth) return &functions[0];
+    if (!*berth) return &flux_functions[0];
     for (int i = 0; i < FUNCTIONS; i++)
-        if (!strcmp(functions[i].berth, berth)) return &functions[i];
+        if (!strcmp(flux_functions[i].berth, berth)) return &flux_functions[i];
     return NULL;
 }

@@ -28,7 +28,7 @@ typedef struct reader {
 } reader;
 
 /* UNIMPLEMENTED or DATA_LOSS, with the place of the value in the file and in the model. */
-static bt_status refuse(const reader *r, bt_status status, int node, const char *what) {
+static bt_status refuse_value(const reader *r, bt_status status, int node, const char *what) {
     return bti_bson_fail(&r->j->bson, status, node, "%s %s", bti_quote(bti_str_text(&r->path)).text, what);
 }
 
@@ -38,7 +38,7 @@ static bt_status field(const reader *r, const bti_julia_value *of, int i, bti_ju
     if (item >= 0) return bti_julia_look(r->j, item, value);
     char what[200];
     snprintf(what, sizeof what, "is a %s with fewer fields than %d", of->name, i + 1);
-    return refuse(r, BT_DATA_LOSS, of->node, what);
+    return refuse_value(r, BT_DATA_LOSS, of->node, what);
 }
 
 static bool is_nothing(const reader *r, const bti_julia_value *value) {
@@ -64,7 +64,7 @@ static bt_status take_function(const reader *r, const bti_julia_value *value, bt
     else
         snprintf(what, sizeof what, "has %s for a function, which berth has not",
                  *value->name ? value->name : "a value");
-    return refuse(r, BT_UNIMPLEMENTED, value->node, what);
+    return refuse_value(r, BT_UNIMPLEMENTED, value->node, what);
 }
 
 /* Up to three whole numbers >= 0 of a tuple, Julia's order. */
@@ -79,7 +79,7 @@ static bt_status take_tuple(const reader *r, const bti_julia_value *value, int64
         if (good) sizes[(*count)++] = size.integer;
     }
     return good ? BT_OK
-                : refuse(r, BT_UNIMPLEMENTED, value->node, "has sizes that are no tuple of small whole numbers");
+                : refuse_value(r, BT_UNIMPLEMENTED, value->node, "has sizes that are no tuple of small whole numbers");
 }
 
 /* --- variables -------------------------------------------------------------------------------------------------------- */
@@ -119,7 +119,7 @@ static bt_status check_array(const reader *r, const bti_julia_value *v, int rank
                  rank);
     else
         snprintf(what, sizeof what, "has no array where it should (%s)", *v->name ? v->name : "a plain value");
-    return refuse(r, BT_UNIMPLEMENTED, v->node, what);
+    return refuse_value(r, BT_UNIMPLEMENTED, v->node, what);
 }
 
 /* Puts the array in the place of variable i of a new layer, or the variable that was made of the same array. */
@@ -128,7 +128,7 @@ static bt_status set_variable(reader *r, bt_layer *layer, bti_variables kind, in
     bt_shape has = bt_shape_of(bt_value(layer->variables[kind][i].shared));
     bool fits = has.rank == v->rank;
     for (int d = 0; d < has.rank && fits; d++) fits = has.size[d] == v->shape.size[v->rank - 1 - d];
-    if (!fits) return refuse(r, BT_DATA_LOSS, v->node, "has an array of another size than its others");
+    if (!fits) return refuse_value(r, BT_DATA_LOSS, v->node, "has an array of another size than its others");
     for (size_t t = 0; t < r->ties.count; t++)
         if (r->ties.items[t].node == v->node && r->ties.items[t].flipped == flipped)
             return bti_layer_set_variable(layer, kind, i, r->ties.items[t].variable), BT_OK;
@@ -153,8 +153,9 @@ static bt_status take_bias(const reader *r, const bti_julia_value *of, int i, in
     *has_bias = !is_false(r, bias) && !is_nothing(r, bias) && !zeros;
     if (!*has_bias) return BT_OK;
     BTI_TRY(check_array(r, bias, 1));
-    return bias->shape.size[0] == out ? BT_OK
-                                      : refuse(r, BT_DATA_LOSS, bias->node, "has a bias of another size than outputs");
+    return bias->shape.size[0] == out
+               ? BT_OK
+               : refuse_value(r, BT_DATA_LOSS, bias->node, "has a bias of another size than outputs");
 }
 
 static bt_array *zeros_of(bt_array *key, bt_dtype dtype, bt_shape shape) {
@@ -200,7 +201,7 @@ static bt_status take_sizes(const reader *r, const bti_julia_value *of, int i, i
     int count;
     BTI_TRY(field(r, of, i, &value));
     BTI_TRY(take_tuple(r, &value, sizes, 3, &count));
-    if (count != axes) return refuse(r, BT_DATA_LOSS, value.node, "has another number of sizes than axes");
+    if (count != axes) return refuse_value(r, BT_DATA_LOSS, value.node, "has another number of sizes than axes");
     reverse_sizes(to, sizes, axes);
     return BT_OK;
 }
@@ -213,12 +214,12 @@ static bt_status take_pads(const reader *r, const bti_julia_value *of, int i, in
     BTI_TRY(field(r, of, i, &value));
     BTI_TRY(take_tuple(r, &value, pads, 6, &count));
     if (count != axes && count != 2 * axes)
-        return refuse(r, BT_DATA_LOSS, value.node, "has another number of pads than axes");
+        return refuse_value(r, BT_DATA_LOSS, value.node, "has another number of pads than axes");
     for (int d = 0; d < axes && count == 2 * axes; d++) {
         if (pads[2 * d] != pads[2 * d + 1])
-            return refuse(r, BT_UNIMPLEMENTED, value.node,
-                          "has other pads before an axis than behind it, which "
-                          "layers of berth have not");
+            return refuse_value(r, BT_UNIMPLEMENTED, value.node,
+                                "has other pads before an axis than behind it, which "
+                                "layers of berth have not");
         pads[d] = pads[2 * d];
     }
     reverse_sizes(to, pads, axes);
@@ -247,11 +248,12 @@ static bt_status open_conv(reader *r, const bti_julia_value *of, bool transposed
         o.groups = groups.integer;
     }
     if (o.groups < 1 || o.groups > INT32_MAX)
-        return refuse(r, BT_DATA_LOSS, of->node, "has no positive number of groups");
+        return refuse_value(r, BT_DATA_LOSS, of->node, "has no positive number of groups");
     bt_shape kernel = {.rank = axes};
     reverse_sizes(kernel.size, weight.shape.size, axes);
     int64_t first = weight.shape.size[axes], second = weight.shape.size[axes + 1], wide;
-    if (__builtin_mul_overflow(first, o.groups, &wide)) return refuse(r, BT_DATA_LOSS, of->node, "has too many groups");
+    if (__builtin_mul_overflow(first, o.groups, &wide))
+        return refuse_value(r, BT_DATA_LOSS, of->node, "has too many groups");
     int64_t in = transposed ? second : wide, out = transposed ? wide : second;
     BTI_TRY(take_bias(r, of, 2, out, &bias, &has_bias));
     o.no_bias = !has_bias;
@@ -289,7 +291,7 @@ static bt_status open_batch_norm(reader *r, const bti_julia_value *of, bt_layer 
     if (bti_julia_item(r->j, of, 10) >= 0) BTI_TRY(field(r, of, 10, &count));
     if (!channels && count.integer > 0 && count.integer < 1 << 24) channels = count.integer;
     if (!(v[5].real > 0) || !(v[6].real > 0 && v[6].real <= 1))
-        return refuse(r, BT_UNIMPLEMENTED, of->node, "has an ϵ or a momentum that is not in (0, 1]");
+        return refuse_value(r, BT_UNIMPLEMENTED, of->node, "has an ϵ or a momentum that is not in (0, 1]");
     bt_norm_options o = {
         .size = sizeof o, .eps = v[5].real, .momentum = v[6].real, .no_affine = !affine, .no_tracking = !tracks};
     bt_layer *norm = *layer = bt_batch_norm_layer(channels, &o);
@@ -310,10 +312,10 @@ static bt_status open_dropout(reader *r, const bti_julia_value *of, bt_layer **l
     if (bti_julia_item(r->j, of, 1) >= 0) {
         BTI_TRY(field(r, of, 1, &dims));
         if (!(dims.kind == BTI_JULIA_STRUCT && bti_julia_is(&dims, "Colon")))
-            return refuse(r, BT_UNIMPLEMENTED, dims.node,
-                          "drops along some axes (dims), which berth's Dropout does not");
+            return refuse_value(r, BT_UNIMPLEMENTED, dims.node,
+                                "drops along some axes (dims), which berth's Dropout does not");
     }
-    if (isnan(rate.real)) return refuse(r, BT_DATA_LOSS, rate.node, "has no number for p");
+    if (isnan(rate.real)) return refuse_value(r, BT_DATA_LOSS, rate.node, "has no number for p");
     *layer = bt_dropout_layer(rate.real, bt_key(0));
     return bt_layer_status(*layer);
 }
@@ -347,7 +349,7 @@ static bt_status open_skip(reader *r, const bti_julia_value *of, int depth, bt_l
     bt_layer *inner;
     BTI_TRY(field(r, of, 1, &connection));
     if (!(connection.kind == BTI_JULIA_STRUCT && bti_julia_is(&connection, "#+")))
-        return refuse(r, BT_UNIMPLEMENTED, connection.node, "has a connection that is not +");
+        return refuse_value(r, BT_UNIMPLEMENTED, connection.node, "has a connection that is not +");
     BTI_TRY(open_layer(r, bti_julia_item(r->j, of, 0), depth + 1, &inner));
     *layer = bt_skip(inner, bt_combine_sum);
     return bt_layer_status(*layer);
@@ -381,49 +383,61 @@ static bt_status open_struct(reader *r, const bti_julia_value *of, int depth, bt
     if (bti_julia_is(of, "GlobalMeanPool")) return *layer = bt_global_avg_pool_layer(), bt_layer_status(*layer);
     char what[200];
     snprintf(what, sizeof what, "is a %s, for which berth has no layer", of->name);
-    return refuse(r, BT_UNIMPLEMENTED, of->node, what);
+    return refuse_value(r, BT_UNIMPLEMENTED, of->node, what);
 }
 
 static bt_status open_layer(reader *r, int node, int depth, bt_layer **layer) {
     bti_julia_value value;
     if (depth > BTI_LAYER_DEPTH || r->visits++ > MOST_VISITS)
-        return refuse(r, BT_DATA_LOSS, node < 0 ? 0 : node, "is nested too deep, or too many layers are");
-    if (node < 0) return refuse(r, BT_DATA_LOSS, 0, "has no layer");
+        return refuse_value(r, BT_DATA_LOSS, node < 0 ? 0 : node, "is nested too deep, or too many layers are");
+    if (node < 0) return refuse_value(r, BT_DATA_LOSS, 0, "has no layer");
     BTI_TRY(bti_julia_look(r->j, node, &value));
     if (value.kind == BTI_JULIA_STRUCT && !bti_julia_is(&value, "NamedTuple"))
         return open_struct(r, &value, depth, layer);
     bool state = value.kind == BTI_JULIA_STRUCT || value.kind == BTI_JULIA_DICT;
-    return refuse(r, BT_FAILED_PRECONDITION, node,
-                  state ? "is no model but values by name (Flux.state?): make the model, and bt_load_model reads them "
-                          "into it, with `rename` and `torch`"
-                        : "is no model of Flux's");
+    return refuse_value(
+        r, BT_FAILED_PRECONDITION, node,
+        state ? "is no model but values by name (Flux.state?): make the model, and bt_load_model reads them "
+                "into it, with `rename` and `torch`"
+              : "is no model of Flux's");
 }
 
 /* --- which one ----------------------------------------------------------------------------------------------------------- */
 
+/* A struct but no named tuple. */
+static bool may_be_model(const bti_julia *j, int node) {
+    bti_julia_value value;
+    return bti_julia_look(j, node, &value) == BT_OK && value.kind == BTI_JULIA_STRUCT &&
+           !bti_julia_is(&value, "NamedTuple");
+}
+
 static bt_status find_model(const bti_julia *j, const char *key, int *node) {
     bti_str keys = {0};
-    int count = 0;
-    *node = -1;
+    int count = 0, found = 0;
     for (int i = bti_bson_at(&j->bson, 0)->first; i >= 0; i = bti_bson_at(&j->bson, i)->next) {
         const char *name = bti_bson_at(&j->bson, i)->key;
         if (!strcmp(name, "_backrefs")) continue;
-        if (!key || !strcmp(name, key)) *node = i;
+        if (key ? !strcmp(name, key) : may_be_model(j, i)) *node = i, found++;
         if (count++ < 20) bti_str_addf(&keys, "%s\"%s\"", count > 1 ? ", " : "", bti_quote(name).text);
     }
     bt_status status = BT_OK;
-    if (key && *node < 0)
+    if (key && !found)
         status = bti_fail(BT_NOT_FOUND, "%s has no key \"%s\"; it has %s", j->bson.file->path, bti_quote(key).text,
                           count ? bti_str_text(&keys) : "none");
-    else if (!key && count != 1)
-        status = bti_fail(BT_INVALID_ARGUMENT, "%s has %d keys%s%s; `key` says which of them is the model",
-                          j->bson.file->path, count, count ? ": " : "", bti_str_text(&keys));
+    else if (found > 1)
+        status = bti_fail(BT_INVALID_ARGUMENT, "%s has several models, of %s; `key` says which", j->bson.file->path,
+                          bti_str_text(&keys));
+    else if (!found)
+        status = bti_fail(BT_FAILED_PRECONDITION,
+                          "%s has no model of Flux's, but %s; bt_tensors_open reads its arrays, and bt_load_model "
+                          "loads them into a model, with `rename` and `torch`",
+                          j->bson.file->path, count ? bti_str_text(&keys) : "no keys");
     bti_str_free(&keys);
     return status;
 }
 
 bt_status bti_flux_open(const bti_julia *j, const char *key, bt_layer **model) {
-    int node;
+    int node = -1;
     BTI_TRY(find_model(j, key, &node));
     reader r = {.j = j};
     bti_str_add(&r.path, bti_bson_at(&j->bson, node)->key);

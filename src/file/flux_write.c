@@ -45,14 +45,14 @@ static void put_function(bti_julia_writer *w, const char *key, const char *berth
     const bti_flux_function *function = function_of(w, berth);
     if (function) bti_put_singleton(w, key, function->module, function->name);
 }
-static int place_of(bt_shared *const *list, size_t count, const bt_shared *shared) {
+static int place_of_variable(bt_shared *const *list, size_t count, const bt_shared *shared) {
     for (size_t i = 0; i < count; i++)
         if (list[i] == shared) return (int)i;
     return -1;
 }
 
 static void put_variable(bti_julia_writer *w, const char *key, bt_shared *shared) {
-    int place = place_of(w->shared.items, w->shared.count, shared);
+    int place = place_of_variable(w->shared.items, w->shared.count, shared);
     if (place < 0) {
         BT_SCOPE
             bti_put_array(w, key, bt_value(shared));
@@ -356,8 +356,8 @@ static bt_status list_shared(bti_julia_writer *w, const bt_layer *layer) {
     for (int kind = 0; kind < BTI_VARIABLES; kind++)
         for (int i = 0; i < layer->variable_count[kind]; i++) {
             bt_shared *shared = layer->variables[kind][i].shared;
-            bool again = place_of(w->seen.items, w->seen.count, shared) >= 0;
-            bool listed = place_of(w->shared.items, w->shared.count, shared) >= 0;
+            bool again = place_of_variable(w->seen.items, w->seen.count, shared) >= 0;
+            bool listed = place_of_variable(w->shared.items, w->shared.count, shared) >= 0;
             if (!again && !bti_vec_push(&w->seen, shared)) return bti_no_memory();
             if (again && !listed && !bti_vec_push(&w->shared, shared)) return bti_no_memory();
         }

@@ -35,7 +35,7 @@ void bti_put_bool(bti_julia_writer *w, const char *key, bool value) {
 void bti_put_nothing(bti_julia_writer *w, const char *key) {
     if (!counts(w, key, 0)) w->failed = !bson_append_null(w->at, key, -1);
 }
-static void bti_put_bytes(bti_julia_writer *w, const char *key, const void *bytes, size_t count) {
+static void put_bytes(bti_julia_writer *w, const char *key, const void *bytes, size_t count) {
     if (!counts(w, key, 5 + count))
         w->failed = !bson_append_binary(w->at, key, -1, BSON_SUBTYPE_BINARY, bytes, (uint32_t)count);
 }
@@ -106,7 +106,7 @@ void bti_put_float32(bti_julia_writer *w, const char *key, double real) {
     bti_put_begin(w, &struct_, key, false);
     bti_put_text(w, "tag", "struct");
     bti_put_type(w, "type", "Core", "Float32");
-    bti_put_bytes(w, "data", &value, sizeof value);
+    put_bytes(w, "data", &value, sizeof value);
     bti_put_end(w, &struct_);
 }
 
@@ -141,7 +141,7 @@ static void put_elements(bti_julia_writer *w, bt_array *value, size_t bytes) {
     if (!data) w->status = bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory: %zu bytes to write an array", bytes);
     if (w->status == BT_OK) w->status = bt_read(value, data, bytes);
     if (w->status == BT_OK && bt_rank(value) > 2) flip(data, bt_shape_of(value), bt_dtype_size(bt_dtype_of(value)));
-    if (w->status == BT_OK) bti_put_bytes(w, "data", data, bytes);
+    if (w->status == BT_OK) put_bytes(w, "data", data, bytes);
     bti_free(data);
 }
 

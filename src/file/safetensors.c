@@ -271,7 +271,7 @@ static const char *find_metadata(const bt_tensors *t, const char *key) {
     return json_string_value(json_object_get(json_object_get(c->header, BTI_SAFETENSORS_METADATA), key));
 }
 
-static const char *metadata_name(const bt_tensors *t, int index) {
+static const char *header_metadata_name(const bt_tensors *t, int index) {
     return bti_json_key(json_object_get(((const content *)t->content)->header, BTI_SAFETENSORS_METADATA), index);
 }
 
@@ -282,10 +282,8 @@ static void clear_content(void *object) {
     bti_free(c);
 }
 
-static const bti_archive_format safetensors = {"safetensors", describe_tensor, read_tensor,
-                                               find_metadata, metadata_name,   clear_content};
-
-bool bti_is_safetensors(const bt_tensors *t) { return t->format == &safetensors; }
+static const bti_archive_format safetensors = {"safetensors", describe_tensor,      read_tensor,
+                                               find_metadata, header_metadata_name, clear_content};
 
 bt_status bti_open_safetensors(bt_tensors *t) {
     content *c = t->content = bti_calloc(1, sizeof *c);

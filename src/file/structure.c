@@ -18,7 +18,7 @@ enum { MOST_VISITS = 1 << 20 };
 
 typedef BTI_VEC(const bt_layer *) layer_list;
 
-static int place_of(const layer_list *list, const bt_layer *layer) {
+static int place_of_layer(const layer_list *list, const bt_layer *layer) {
     for (size_t i = 0; i < list->count; i++)
         if (list->items[i] == layer) return (int)i;
     return -1;
@@ -63,7 +63,7 @@ static bool set_children(json_t *object, const bt_layer *layer, layer_list *seen
 
 /* NULL: out of memory, or a text that is no UTF-8. */
 static json_t *layer_json(const bt_layer *layer, layer_list *seen) {
-    int place = place_of(seen, layer);
+    int place = place_of_layer(seen, layer);
     if (place >= 0) return json_pack("{s:i}", "same", place);
     json_t *object = json_object();
     bool whole = bti_vec_push(seen, layer) && set_member(object, "layer", json_string(layer->name));
@@ -77,7 +77,7 @@ static json_t *layer_json(const bt_layer *layer, layer_list *seen) {
 
 /* Names of variables that are not their paths. */
 static bool add_names(json_t *names, const bt_layer *layer, bti_str *path, layer_list *seen) {
-    if (place_of(seen, layer) >= 0) return true;
+    if (place_of_layer(seen, layer) >= 0) return true;
     bool whole = bti_vec_push(seen, layer);
     size_t length = path->length;
     for (int kind = 0; kind < BTI_VARIABLES; kind++)
@@ -150,7 +150,7 @@ static void free_parts(parts *p) {
     bti_vec_free(&p->values);
 }
 
-static bt_status take_options(const reader *r, json_t *json, parts *p) {
+static bt_status take_json_options(const reader *r, json_t *json, parts *p) {
     json_t *options = json_object_get(json, "options"), *value;
     const char *name;
     if (options && !json_is_object(options)) return is_malformed(r, "\"options\" is no object");
@@ -216,7 +216,7 @@ static bt_status make_layer(reader *r, json_t *json, int depth, bt_layer **layer
     parts p = {.plan = {.record = {.size = sizeof p.plan.record, .name = name}, .most_elements = r->most_elements}};
     p.plan.record.text = json_string_value(json_object_get(json, "text"));
     *visits = 1;
-    bt_status status = take_options(r, json, &p);
+    bt_status status = take_json_options(r, json, &p);
     if (status == BT_OK) status = take_children(r, json, depth, &p, visits);
     if (status == BT_OK && !bti_layer_is_known(name)) status = take_values(r, &p);
     if (status == BT_OK) {

@@ -48,8 +48,6 @@ bt_status bti_open_npz(bt_tensors *tensors); /* zip is read */
 bt_status bti_open_pt(bt_tensors *tensors, int pickle_member);
 bt_status bti_open_npy(bt_tensors *tensors); /* one array, "" */
 bt_status bti_open_bson(bt_tensors *tensors);
-/* Whether an open archive is safetensors, whose metadata may have a model's structure. */
-bool bti_is_safetensors(const bt_tensors *tensors);
 /* What a BSON file says; NULL for other formats. Borrowed. */
 const struct bti_julia *bti_bson_content(const bt_tensors *tensors);
 

@@ -16,7 +16,7 @@ static bt_array *leaky_relu(bt_array *x) { return bt_leaky_relu(x, 0.01); }
 static bt_array *elu(bt_array *x) { return bt_elu(x, 1); }
 static bt_array *log_softmax_last(bt_array *x) { return bt_log_softmax(x, -1); }
 
-bt_array *bti_gelu_tanh(bt_array *x) {
+static bt_array *gelu_tanh(bt_array *x) {
     bt_array *inner = bt_add(x, bt_mul(bt_num(0.044715), bt_mul(x, bt_square(x))));
     return bt_mul(x, bt_sigmoid(bt_mul(bt_num(2 * sqrt(2 / M_PI)), inner)));
 }
@@ -25,7 +25,7 @@ static const bti_named_activation known[] = {{"relu", bt_relu},
                                              {"sigmoid", bt_sigmoid},
                                              {"tanh", bt_tanh},
                                              {"gelu", bt_gelu},
-                                             {"gelu_tanh", bti_gelu_tanh},
+                                             {"gelu_tanh", gelu_tanh},
                                              {"silu", bt_silu},
                                              {"softplus", bt_softplus},
                                              {"identity", bt_identity},
@@ -35,14 +35,17 @@ static const bti_named_activation known[] = {{"relu", bt_relu},
                                              {"elu", elu}};
 enum { KNOWN = sizeof known / sizeof *known };
 
+bt_array *bt_softmax_last(bt_array *x) {
+    BTI_PUBLIC("bt_softmax_last");
+    BTI_RETURN(bt_softmax(x, -1));
+}
+
 /* --- those of the program ------------------------------------------------------------------------------------------------- */
 
-BTI_STATIC_LOCK(registry_lock, layer_registry);
+BTI_STATIC_LOCK(activations_lock, layer_registry);
 static BTI_VEC(bti_named_activation) registered; /* names are never freed: layers print them */
-static BTI_VEC(bti_named_maker) makers;
 
-/* A copy of a name for a new row, or a reason. */
-static bt_status check_registered(const char *name, bool has_function, bool taken) {
+bt_status bti_check_registered(const char *name, bool has_function, bool taken) {
     if (!name || !*name || !has_function)
         return bti_fail(BT_INVALID_ARGUMENT, "the %s is %s", name && *name ? "function" : "name",
                         name && !*name ? "empty" : "NULL");
@@ -58,15 +61,15 @@ static const bti_named_activation *known_activation(const char *name) {
 bt_status bt_activation_register(const char *name, bt_activation *function) {
     BTI_CALL("bt_activation_register");
     bool taken = name && (known_activation(name) || !strcmp(name, "function"));
-    BTI_TRY(check_registered(name, function, taken));
+    BTI_TRY(bti_check_registered(name, function, taken));
     char *copy = bti_strdup(name);
     if (!copy) return bti_no_memory();
-    bti_lock_take(&registry_lock);
+    bti_lock_take(&activations_lock);
     bool done = false;
     for (size_t i = 0; i < registered.count && !done; i++)
         if (!strcmp(registered.items[i].name, name)) registered.items[i].function = function, done = true;
     bool added = !done && bti_vec_push(&registered, ((bti_named_activation){copy, function}));
-    bti_lock_give(&registry_lock);
+    bti_lock_give(&activations_lock);
     if (!added) bti_free(copy);
     return done || added ? BT_OK : bti_no_memory();
 }
@@ -76,10 +79,10 @@ const char *bti_activation_name(bt_activation *activation) {
     for (int i = 0; i < KNOWN; i++)
         if (known[i].function == activation) return known[i].name;
     const char *name = "function";
-    bti_lock_take(&registry_lock);
+    bti_lock_take(&activations_lock);
     for (size_t i = 0; i < registered.count; i++)
         if (registered.items[i].function == activation) name = registered.items[i].name;
-    bti_lock_give(&registry_lock);
+    bti_lock_give(&activations_lock);
     return name;
 }
 
@@ -87,52 +90,9 @@ bool bti_activation_find(const char *name, bt_activation **activation) {
     const bti_named_activation *of_berth = known_activation(name);
     *activation = of_berth ? of_berth->function : NULL;
     if (of_berth || !*name) return true;
-    bti_lock_take(&registry_lock);
+    bti_lock_take(&activations_lock);
     for (size_t i = 0; i < registered.count; i++)
         if (!strcmp(registered.items[i].name, name)) *activation = registered.items[i].function;
-    bti_lock_give(&registry_lock);
+    bti_lock_give(&activations_lock);
     return *activation;
-}
-
-bt_status bt_layer_register(const char *name, bt_layer_maker *make, void *data) {
-    BTI_CALL("bt_layer_register");
-    BTI_TRY(check_registered(name, make, name && bti_layer_is_known(name)));
-    char *copy = bti_strdup(name);
-    if (!copy) return bti_no_memory();
-    bti_lock_take(&registry_lock);
-    bool done = false;
-    for (size_t i = 0; i < makers.count && !done; i++)
-        if (!strcmp(makers.items[i].name, name)) makers.items[i].make = make, makers.items[i].data = data, done = true;
-    bool added = !done && bti_vec_push(&makers, ((bti_named_maker){copy, make, data}));
-    bti_lock_give(&registry_lock);
-    if (!added) bti_free(copy);
-    return done || added ? BT_OK : bti_no_memory();
-}
-
-bool bti_maker_find(const char *name, bti_named_maker *maker) {
-    bool found = false;
-    bti_lock_take(&registry_lock);
-    for (size_t i = 0; i < makers.count && !found; i++)
-        if (!strcmp(makers.items[i].name, name)) *maker = makers.items[i], found = true;
-    bti_lock_give(&registry_lock);
-    return found;
-}
-
-/* --- records -------------------------------------------------------------------------------------------------------------- */
-
-bt_array *bt_record_value(const bt_layer_record *record, const char *name) {
-    BTI_PUBLIC("bt_record_value");
-    if (!record || !name) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "the %s is NULL", record ? "name" : "record"));
-    bti_str names = {0};
-    for (int i = 0; i < record->value_count; i++) {
-        if (!strcmp(record->values[i].name, name)) {
-            bti_str_free(&names);
-            BTI_RETURN(record->values[i].value);
-        }
-        bti_str_addf(&names, "%s%s", i ? ", " : "", record->values[i].name);
-    }
-    bt_array *poison = bti_poisonf(BT_NOT_FOUND, "the file has no value \"%s\" for layer %s; it has %s", name,
-                                   record->name, record->value_count ? bti_str_text(&names) : "none");
-    bti_str_free(&names);
-    BTI_RETURN(poison);
 }

@@ -45,11 +45,6 @@ bt_array *bti_add_bias(bt_array *y, bt_array *bias) {
 
 /* --- activations ----------------------------------------------------------------------------------------------------------- */
 
-bt_array *bt_softmax_last(bt_array *x) {
-    BTI_PUBLIC("bt_softmax_last");
-    BTI_RETURN(bt_softmax(x, -1));
-}
-
 const char *bti_activation_text(bt_activation *activation, char text[40]) {
     snprintf(text, 40, "%s%s", activation ? ", " : "", bti_activation_name(activation));
     return text;

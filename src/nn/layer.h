@@ -107,8 +107,6 @@ void bti_layer_name_variables(bt_layer *layer);
 const char *bti_activation_name(bt_activation *activation);
 /* The other way: false for a name that nothing has. "": NULL. */
 bool bti_activation_find(const char *name, bt_activation **activation);
-/* Functions of other systems that berth has only here. */
-bt_array *bti_gelu_tanh(bt_array *x); /* GELU by its approximation with tanh (Hendrycks & Gimpel 2016) */
 /* ", relu", or "". */
 const char *bti_activation_text(bt_activation *activation, char text[40]);
 static inline bt_array *bti_activate(bt_activation *activation, bt_array *y) { return activation ? activation(y) : y; }

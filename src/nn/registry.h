@@ -14,6 +14,8 @@ typedef struct bti_named_maker {
     bt_layer_maker *make;
     void *data;
 } bti_named_maker;
+/* Why a name cannot be registered. */
+bt_status bti_check_registered(const char *name, bool has_function, bool taken);
 /* What bt_layer_register has for a name; false: nothing. */
 bool bti_maker_find(const char *name, bti_named_maker *maker);
 

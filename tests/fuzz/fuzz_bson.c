@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const char *path = fuzz_file(bytes, size);
     fuzz_archive(path);
     BT_SCOPE {
-        bt_layer *model = bt_model_open(path);
+        bt_layer *model = bt_model_open(path, NULL);
         if (bt_layer_status(model) != BT_OK && !*bt_error_text()) abort();
         if (bt_layer_status(model) == BT_OK) {
             char *summary = bt_summary(model);
