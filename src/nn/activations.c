@@ -8,7 +8,6 @@
 #include "base/lock.h"
 #include "base/vec.h"
 #include "nn/layer.h"
-#include "nn/registry.h"
 
 /* --- functions of one argument that berth's operations have with more ------------------------------------------------------- */
 
@@ -21,18 +20,23 @@ static bt_array *gelu_tanh(bt_array *x) {
     return bt_mul(x, bt_sigmoid(bt_mul(bt_num(2 * sqrt(2 / M_PI)), inner)));
 }
 
-static const bti_named_activation known[] = {{"relu", bt_relu},
-                                             {"sigmoid", bt_sigmoid},
-                                             {"tanh", bt_tanh},
-                                             {"gelu", bt_gelu},
-                                             {"gelu_tanh", gelu_tanh},
-                                             {"silu", bt_silu},
-                                             {"softplus", bt_softplus},
-                                             {"identity", bt_identity},
-                                             {"softmax", bt_softmax_last},
-                                             {"log_softmax", log_softmax_last},
-                                             {"leaky_relu", leaky_relu},
-                                             {"elu", elu}};
+typedef struct named_activation {
+    const char *name;
+    bt_activation *function;
+} named_activation;
+
+static const named_activation known[] = {{"relu", bt_relu},
+                                         {"sigmoid", bt_sigmoid},
+                                         {"tanh", bt_tanh},
+                                         {"gelu", bt_gelu},
+                                         {"gelu_tanh", gelu_tanh},
+                                         {"silu", bt_silu},
+                                         {"softplus", bt_softplus},
+                                         {"identity", bt_identity},
+                                         {"softmax", bt_softmax_last},
+                                         {"log_softmax", log_softmax_last},
+                                         {"leaky_relu", leaky_relu},
+                                         {"elu", elu}};
 enum { KNOWN = sizeof known / sizeof *known };
 
 bt_array *bt_softmax_last(bt_array *x) {
@@ -43,7 +47,7 @@ bt_array *bt_softmax_last(bt_array *x) {
 /* --- those of the program ------------------------------------------------------------------------------------------------- */
 
 BTI_STATIC_LOCK(activations_lock, layer_registry);
-static BTI_VEC(bti_named_activation) registered; /* names are never freed: layers print them */
+static BTI_VEC(named_activation) registered; /* names are never freed: layers print them */
 
 bt_status bti_check_registered(const char *name, bool has_function, bool taken) {
     if (!name || !*name || !has_function)
@@ -52,7 +56,7 @@ bt_status bti_check_registered(const char *name, bool has_function, bool taken) 
     return taken ? bti_fail(BT_INVALID_ARGUMENT, "berth has a \"%s\" of its own", name) : BT_OK;
 }
 
-static const bti_named_activation *known_activation(const char *name) {
+static const named_activation *known_activation(const char *name) {
     for (int i = 0; i < KNOWN; i++)
         if (!strcmp(known[i].name, name)) return &known[i];
     return NULL;
@@ -68,7 +72,7 @@ bt_status bt_activation_register(const char *name, bt_activation *function) {
     bool done = false;
     for (size_t i = 0; i < registered.count && !done; i++)
         if (!strcmp(registered.items[i].name, name)) registered.items[i].function = function, done = true;
-    bool added = !done && bti_vec_push(&registered, ((bti_named_activation){copy, function}));
+    bool added = !done && bti_vec_push(&registered, ((named_activation){copy, function}));
     bti_lock_give(&activations_lock);
     if (!added) bti_free(copy);
     return done || added ? BT_OK : bti_no_memory();
@@ -87,7 +91,7 @@ const char *bti_activation_name(bt_activation *activation) {
 }
 
 bool bti_activation_find(const char *name, bt_activation **activation) {
-    const bti_named_activation *of_berth = known_activation(name);
+    const named_activation *of_berth = known_activation(name);
     *activation = of_berth ? of_berth->function : NULL;
     if (of_berth || !*name) return true;
     bti_lock_take(&activations_lock);

@@ -22,7 +22,7 @@ static bt_layer *again_registered(const bti_layer_plan *plan) {
 }
 
 /* A function as a layer: its option names it. NULL: the layer is no such. */
-static bt_layer *again_function(bti_again *a) {
+static bt_layer *again_function(bti_layer_making *a) {
     if (a->plan->option_count != 1 || strcmp(a->plan->options[0].name, "function")) return NULL;
     bti_named_maker maker;
     if (!strcmp(a->plan->options[0].value, "function") && bti_maker_find(a->plan->record.name, &maker)) return NULL;
@@ -31,7 +31,7 @@ static bt_layer *again_function(bti_again *a) {
 }
 
 bt_layer *bti_layer_again(const bti_layer_plan *plan) {
-    bti_again a = {plan, BT_OK};
+    bti_layer_making a = {plan, BT_OK};
     bt_layer *layer = again_function(&a); /* first: its name is free */
     if (layer) return layer;
     const bti_layer_kind *kind = bti_layer_kind_find(plan->record.name);

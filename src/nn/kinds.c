@@ -11,7 +11,7 @@
 
 /* --- options ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *option_text(bti_again *a, const char *name) {
+static const char *option_text(bti_layer_making *a, const char *name) {
     for (int i = 0; i < a->plan->option_count; i++)
         if (!strcmp(a->plan->options[i].name, name)) return a->plan->options[i].value;
     if (a->status == BT_OK)
@@ -20,14 +20,14 @@ static const char *option_text(bti_again *a, const char *name) {
     return NULL;
 }
 
-static void refuse_option(bti_again *a, const char *name, const char *text, const char *takes) {
+static void refuse_option(bti_layer_making *a, const char *name, const char *text, const char *takes) {
     if (a->status == BT_OK)
         a->status = bti_fail(BT_INVALID_ARGUMENT, "option \"%s\" of layer %s is \"%s\"; it must be %s", name,
                              bti_quote(a->plan->record.name).text, bti_quote(text).text, takes);
 }
 
 /* Sizes of weights are at most as many as the largest tensor of the file has elements. */
-static int64_t size_option(bti_again *a, const char *name) {
+static int64_t size_option(bti_layer_making *a, const char *name) {
     const char *text = option_text(a, name);
     if (!text) return 1;
     char *end;
@@ -38,7 +38,7 @@ static int64_t size_option(bti_again *a, const char *name) {
     return a->status == BT_OK ? size : 1;
 }
 
-static double real_option(bti_again *a, const char *name) {
+static double real_option(bti_layer_making *a, const char *name) {
     const char *text = option_text(a, name);
     if (!text) return 1;
     char *end;
@@ -47,14 +47,14 @@ static double real_option(bti_again *a, const char *name) {
     return real;
 }
 
-static bool flag_option(bti_again *a, const char *name) {
+static bool flag_option(bti_layer_making *a, const char *name) {
     const char *text = option_text(a, name);
     if (text && strcmp(text, "true") && strcmp(text, "false")) refuse_option(a, name, text, "true or false");
     return text && !strcmp(text, "true");
 }
 
 /* "(3, 3)", "(3,)" */
-static bt_shape sizes_option(bti_again *a, const char *name) {
+static bt_shape sizes_option(bti_layer_making *a, const char *name) {
     const char *text = option_text(a, name), *at = text;
     bt_shape shape = {0};
     bool good = at && *at++ == '(';
@@ -73,14 +73,14 @@ static bt_shape sizes_option(bti_again *a, const char *name) {
 }
 
 /* Into an array of as many as the kernel has. */
-static void copy_sizes(bti_again *a, const char *name, int axes, int64_t sizes[3]) {
+static void copy_sizes(bti_layer_making *a, const char *name, int axes, int64_t sizes[3]) {
     bt_shape shape = sizes_option(a, name);
     if (a->status == BT_OK && shape.rank != axes)
         refuse_option(a, name, option_text(a, name), "as many sizes as the window has");
     for (int i = 0; i < shape.rank; i++) sizes[i] = shape.size[i];
 }
 
-bt_activation *bti_again_activation(bti_again *a, const char *name) {
+bt_activation *bti_again_activation(bti_layer_making *a, const char *name) {
     const char *text = option_text(a, name);
     bt_activation *activation = NULL;
     if (text && !bti_activation_find(text, &activation) && a->status == BT_OK)
@@ -107,20 +107,20 @@ static bt_array *zeros_within_file(bt_array *key, bt_dtype dtype, bt_shape shape
 
 /* --- one function per kind ---------------------------------------------------------------------------------------------------- */
 
-static bt_layer *again_dense(bti_again *a) {
+static bt_layer *again_dense(bti_layer_making *a) {
     int64_t in = size_option(a, "in"), out = size_option(a, "out");
     bt_activation *activation = bti_again_activation(a, "activation");
     bt_weight_options o = {.size = sizeof o, .init = zeros_within_file, .no_bias = !flag_option(a, "bias")};
     return a->status == BT_OK ? bt_dense(in, out, activation, NULL, &o) : NULL;
 }
 
-static bt_layer *again_embedding(bti_again *a) {
+static bt_layer *again_embedding(bti_layer_making *a) {
     int64_t count = size_option(a, "count"), depth = size_option(a, "depth");
     bt_weight_options o = {.size = sizeof o, .init = zeros_within_file};
     return a->status == BT_OK ? bt_embedding_layer(count, depth, NULL, &o) : NULL;
 }
 
-static bt_layer *again_convolution(bti_again *a, bool transposed) {
+static bt_layer *again_convolution(bti_layer_making *a, bool transposed) {
     int64_t in = size_option(a, "in"), out = size_option(a, "out");
     bt_shape kernel = sizes_option(a, "kernel");
     bt_activation *activation = bti_again_activation(a, "activation");
@@ -136,10 +136,10 @@ static bt_layer *again_convolution(bti_again *a, bool transposed) {
     if (a->status != BT_OK) return NULL;
     return (transposed ? bt_conv_transposed_layer : bt_conv_layer)(in, out, kernel, activation, NULL, &o);
 }
-static bt_layer *again_conv(bti_again *a) { return again_convolution(a, false); }
-static bt_layer *again_conv_transposed(bti_again *a) { return again_convolution(a, true); }
+static bt_layer *again_conv(bti_layer_making *a) { return again_convolution(a, false); }
+static bt_layer *again_conv_transposed(bti_layer_making *a) { return again_convolution(a, true); }
 
-static bt_layer *again_pool(bti_again *a, bt_layer *(*make)(bt_shape, const bt_pool_layer_options *)) {
+static bt_layer *again_pool(bti_layer_making *a, bt_layer *(*make)(bt_shape, const bt_pool_layer_options *)) {
     bt_shape window = sizes_option(a, "window");
     bt_pool_layer_options o = {.size = sizeof o, .exclude_pads = flag_option(a, "exclude_pads")};
     copy_sizes(a, "stride", window.rank, o.stride);
@@ -147,22 +147,26 @@ static bt_layer *again_pool(bti_again *a, bt_layer *(*make)(bt_shape, const bt_p
     copy_sizes(a, "dilation", window.rank, o.dilation);
     return a->status == BT_OK ? make(window, &o) : NULL;
 }
-static bt_layer *again_max_pool(bti_again *a) { return again_pool(a, bt_max_pool_layer); }
-static bt_layer *again_mean_pool(bti_again *a) { return again_pool(a, bt_avg_pool_layer); }
+static bt_layer *again_max_pool(bti_layer_making *a) { return again_pool(a, bt_max_pool_layer); }
+static bt_layer *again_mean_pool(bti_layer_making *a) { return again_pool(a, bt_avg_pool_layer); }
 
-static bt_layer *again_adaptive(bti_again *a, bt_layer *(*make)(bt_shape)) {
+static bt_layer *again_adaptive(bti_layer_making *a, bt_layer *(*make)(bt_shape)) {
     bt_shape sizes = sizes_option(a, "sizes");
     return a->status == BT_OK ? make(sizes) : NULL;
 }
-static bt_layer *again_adaptive_max(bti_again *a) { return again_adaptive(a, bt_adaptive_max_pool_layer); }
-static bt_layer *again_adaptive_mean(bti_again *a) { return again_adaptive(a, bt_adaptive_avg_pool_layer); }
+static bt_layer *again_adaptive_max(bti_layer_making *a) { return again_adaptive(a, bt_adaptive_max_pool_layer); }
+static bt_layer *again_adaptive_mean(bti_layer_making *a) { return again_adaptive(a, bt_adaptive_avg_pool_layer); }
 
-static bt_layer *again_global_max(bti_again *a) { return a->status == BT_OK ? bt_global_max_pool_layer() : NULL; }
-static bt_layer *again_global_mean(bti_again *a) { return a->status == BT_OK ? bt_global_avg_pool_layer() : NULL; }
-static bt_layer *again_flatten(bti_again *a) { return a->status == BT_OK ? bt_flatten_layer() : NULL; }
+static bt_layer *again_global_max(bti_layer_making *a) {
+    return a->status == BT_OK ? bt_global_max_pool_layer() : NULL;
+}
+static bt_layer *again_global_mean(bti_layer_making *a) {
+    return a->status == BT_OK ? bt_global_avg_pool_layer() : NULL;
+}
+static bt_layer *again_flatten(bti_layer_making *a) { return a->status == BT_OK ? bt_flatten_layer() : NULL; }
 
 /* Its size; without values in the file nothing but 2**24 bounds it. */
-static int64_t norm_options(bti_again *a, bool batch, bt_norm_options *o) {
+static int64_t norm_options(bti_layer_making *a, bool batch, bt_norm_options *o) {
     *o = (bt_norm_options){.size = sizeof *o,
                            .eps = real_option(a, "eps"),
                            .momentum = real_option(a, "momentum"),
@@ -171,38 +175,38 @@ static int64_t norm_options(bti_again *a, bool batch, bt_norm_options *o) {
     bool has_values = !o->no_affine || (batch && !o->no_tracking);
     bti_layer_plan plan = *a->plan;
     if (!has_values) plan.most_elements = 1 << 24;
-    bti_again sized = {&plan, a->status};
+    bti_layer_making sized = {&plan, a->status};
     int64_t size = size_option(&sized, "size");
     a->status = sized.status;
     return size;
 }
-static bt_layer *again_layer_norm(bti_again *a) {
+static bt_layer *again_layer_norm(bti_layer_making *a) {
     bt_norm_options o;
     int64_t size = norm_options(a, false, &o);
     return a->status == BT_OK ? bt_layer_norm_layer(size, &o) : NULL;
 }
-static bt_layer *again_rms_norm(bti_again *a) {
+static bt_layer *again_rms_norm(bti_layer_making *a) {
     bt_norm_options o;
     int64_t size = norm_options(a, false, &o);
     return a->status == BT_OK ? bt_rms_norm_layer(size, &o) : NULL;
 }
-static bt_layer *again_batch_norm(bti_again *a) {
+static bt_layer *again_batch_norm(bti_layer_making *a) {
     bt_norm_options o;
     int64_t size = norm_options(a, true, &o);
     return a->status == BT_OK ? bt_batch_norm_layer(size, &o) : NULL;
 }
-static bt_layer *again_group_norm(bti_again *a) {
+static bt_layer *again_group_norm(bti_layer_making *a) {
     bt_norm_options o;
     int64_t size = norm_options(a, false, &o), groups = size_option(a, "groups");
     return a->status == BT_OK ? bt_group_norm_layer(groups, size, &o) : NULL;
 }
 
-static bt_layer *again_dropout(bti_again *a) {
+static bt_layer *again_dropout(bti_layer_making *a) {
     double rate = real_option(a, "rate");
     return a->status == BT_OK ? bt_dropout_layer(rate, bt_key(0)) : NULL;
 }
 
-static bt_layer *again_recurrent(bti_again *a,
+static bt_layer *again_recurrent(bti_layer_making *a,
                                  bt_layer *(*make)(int64_t, int64_t, bt_array *, const bt_recurrent_options *)) {
     int64_t in = size_option(a, "in"), hidden = size_option(a, "hidden");
     bt_recurrent_options o = {.size = sizeof o,
@@ -211,10 +215,10 @@ static bt_layer *again_recurrent(bti_again *a,
                               .last = flag_option(a, "last")};
     return a->status == BT_OK ? make(in, hidden, bt_key(0), &o) : NULL;
 }
-static bt_layer *again_gru(bti_again *a) { return again_recurrent(a, bt_gru_layer); }
-static bt_layer *again_lstm(bti_again *a) { return again_recurrent(a, bt_lstm_layer); }
+static bt_layer *again_gru(bti_layer_making *a) { return again_recurrent(a, bt_gru_layer); }
+static bt_layer *again_lstm(bti_layer_making *a) { return again_recurrent(a, bt_lstm_layer); }
 
-static bt_layer *again_attention(bti_again *a) {
+static bt_layer *again_attention(bti_layer_making *a) {
     int64_t width = size_option(a, "width"), heads = size_option(a, "heads");
     bt_attention_layer_options o = {.size = sizeof o,
                                     .kv_heads = size_option(a, "kv_heads"),
@@ -224,11 +228,11 @@ static bt_layer *again_attention(bti_again *a) {
     return a->status == BT_OK ? bt_attention_layer(width, heads, bt_key(0), &o) : NULL;
 }
 
-static bt_layer *again_chain(bti_again *a) {
+static bt_layer *again_chain(bti_layer_making *a) {
     return bt_chain_of(a->plan->record.children, a->plan->record.child_count);
 }
 
-static bt_combiner *combiner_option(bti_again *a) {
+static bt_combiner *combiner_option(bti_layer_making *a) {
     const char *text = option_text(a, "combine");
     if (!text) return NULL;
     if (!strcmp(text, "sum")) return bt_combine_sum;
@@ -240,11 +244,11 @@ static bt_combiner *combiner_option(bti_again *a) {
                              a->plan->record.name, bti_quote(text).text);
     return NULL;
 }
-static bt_layer *again_parallel(bti_again *a) {
+static bt_layer *again_parallel(bti_layer_making *a) {
     bt_combiner *combine = combiner_option(a);
     return a->status == BT_OK ? bt_parallel_of(combine, a->plan->record.children, a->plan->record.child_count) : NULL;
 }
-static bt_layer *again_skip(bti_again *a) {
+static bt_layer *again_skip(bti_layer_making *a) {
     bt_combiner *combine = combiner_option(a);
     if (a->status == BT_OK && a->plan->record.child_count != 1)
         a->status = bti_fail(BT_INVALID_ARGUMENT, "layer SkipConnection has %d children; it must have one",
@@ -283,7 +287,7 @@ const bti_layer_kind *bti_layer_kind_find(const char *name) {
     return NULL;
 }
 
-bt_layer *bti_layer_kind_make(const bti_layer_kind *kind, bti_again *a) {
+bt_layer *bti_layer_kind_make(const bti_layer_kind *kind, bti_layer_making *a) {
     most_elements = a->plan->most_elements;
     return kind->make(a);
 }

@@ -4,21 +4,21 @@
 
 #include "nn/layer.h"
 
-typedef struct bti_again {
+typedef struct bti_layer_making {
     const bti_layer_plan *plan;
     bt_status status; /* of the first option that is missing or does not fit */
-} bti_again;
+} bti_layer_making;
 
 typedef struct bti_layer_kind {
     const char *name;
-    bt_layer *(*make)(bti_again *a);
+    bt_layer *(*make)(bti_layer_making *a);
     enum { BTI_NO_CHILDREN, BTI_MAKES_CHILDREN, BTI_TAKES_CHILDREN } children;
 } bti_layer_kind;
 
 const bti_layer_kind *bti_layer_kind_find(const char *name);
 /* Its layer of the options, with weights of zero; NULL, or a poisoned one: the error is in the record. */
-bt_layer *bti_layer_kind_make(const bti_layer_kind *kind, bti_again *a);
+bt_layer *bti_layer_kind_make(const bti_layer_kind *kind, bti_layer_making *a);
 /* The function that an option names; NULL: none, or an error. */
-bt_activation *bti_again_activation(bti_again *a, const char *name);
+bt_activation *bti_again_activation(bti_layer_making *a, const char *name);
 
 #endif

@@ -107,6 +107,8 @@ void bti_layer_name_variables(bt_layer *layer);
 const char *bti_activation_name(bt_activation *activation);
 /* The other way: false for a name that nothing has. "": NULL. */
 bool bti_activation_find(const char *name, bt_activation **activation);
+/* Why a name cannot be registered: bt_activation_register, bt_layer_register. */
+bt_status bti_check_registered(const char *name, bool has_function, bool taken);
 /* ", relu", or "". */
 const char *bti_activation_text(bt_activation *activation, char text[40]);
 static inline bt_array *bti_activate(bt_activation *activation, bt_array *y) { return activation ? activation(y) : y; }
