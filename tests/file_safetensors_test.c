@@ -256,8 +256,8 @@ static void a_kill_at_any_byte_leaves_the_old_file(void **state) {
             bt_layer *dense = bt_dense_from(bt_ones(BT_F32, 10, 10), NULL, NULL);
             if (bt_layer_status(dense) != BT_OK) _exit(4);
             killed_at = at;
-            bt_status saved = at % 2 ? bt_save_bson(path_of("model"), "m", dense)
-                                     : bt_save(path_of("model"), names, &x, 1, NULL);
+            bt_status saved =
+                at % 2 ? bt_save_bson(path_of("model"), "m", dense) : bt_save(path_of("model"), names, &x, 1, NULL);
             _exit(saved == BT_OK ? 1 : 2);
         }
         int status;

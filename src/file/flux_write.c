@@ -353,6 +353,7 @@ static void put_layer(bti_julia_writer *w, const char *key, const bt_layer *laye
 /* Variables that are met again. */
 static bt_status list_shared(bti_julia_writer *w, const bt_layer *layer) {
     if (w->visits++ >= MOST_VISITS) return bti_put_refuse(w, "is one of too many: layers that are used again multiply");
+    if (layer->option_count == BTI_OPTIONS_LOST) return bti_no_memory();
     for (int kind = 0; kind < BTI_VARIABLES; kind++)
         for (int i = 0; i < layer->variable_count[kind]; i++) {
             bt_shared *shared = layer->variables[kind][i].shared;

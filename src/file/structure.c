@@ -66,7 +66,8 @@ static json_t *layer_json(const bt_layer *layer, layer_list *seen) {
     int place = place_of_layer(seen, layer);
     if (place >= 0) return json_pack("{s:i}", "same", place);
     json_t *object = json_object();
-    bool whole = bti_vec_push(seen, layer) && set_member(object, "layer", json_string(layer->name));
+    bool whole = layer->option_count != BTI_OPTIONS_LOST && bti_vec_push(seen, layer) &&
+                 set_member(object, "layer", json_string(layer->name));
     if (whole && layer->text) whole = set_member(object, "text", json_string(layer->text));
     const bti_layer_option *options;
     if (whole && bti_layer_options(layer, &options)) whole = set_member(object, "options", options_json(layer));

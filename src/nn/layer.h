@@ -8,6 +8,7 @@
 #include "base/str.h"
 
 #define BTI_LAYER_DEPTH 200
+#define BTI_OPTIONS_LOST (-1)
 
 typedef struct bti_layer_variable {
     char *name;
@@ -41,7 +42,7 @@ struct bt_layer {
     char **child_names;
     int child_count;
     bti_layer_option *options;
-    int option_count;
+    int option_count; /* BTI_OPTIONS_LOST: memory was short when they were noted; the layer works, but is not written to a file */
     int depth; /* levels below it; at most BTI_LAYER_DEPTH: walks over the tree recurse */
     bt_layer_hook_fn *hook;
     void *hook_data;

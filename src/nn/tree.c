@@ -145,6 +145,7 @@ static void share_settings(const bt_layer *from, bt_layer *to) {
     to->hook_data = from->hook_data;
     to->gradient_hook = from->gradient_hook;
     to->gradient_hook_data = from->gradient_hook_data;
+    if (from->option_count == BTI_OPTIONS_LOST) to->option_count = BTI_OPTIONS_LOST;
     for (int i = 0; i < from->option_count; i++)
         (void)bti_layer_note(to, from->options[i].name, "%s", from->options[i].value);
 }
