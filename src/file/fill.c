@@ -100,6 +100,7 @@ static bt_status compare_variable(filling *f, const char *name, int index, bt_ar
         return BT_OK;
     }
     bti_tensor tensor;
+    BTI_TRY(bti_fail_with(bti_array_error(value)));
     bt_shape shape = bt_shape_of(value);
     BTI_TRY(f->file->format->describe(f->file, index, &tensor));
     f->used[index] = true;
@@ -175,7 +176,7 @@ bt_status bti_fill_model(bt_layer *model, const bt_tensors *file, const char *(*
     f.seen.count = 0;
     f.path.length = 0;
     if (status == BT_OK) status = visit_layer(&f, model);
-    if (status == BT_OK) bti_layer_name_variables(model);
+    if (status == BT_OK) status = bti_layer_name_variables(model);
     bti_free(f.used);
     bti_free(f.variables);
     bti_vec_free(&f.seen);

@@ -125,7 +125,9 @@ static bt_status check_array(const reader *r, const bti_julia_value *v, int rank
 /* Puts the array in the place of variable i of a new layer, or the variable that was made of the same array. */
 static bt_status set_variable(reader *r, bt_layer *layer, bti_variables kind, int i, const bti_julia_value *v,
                               bool flipped) {
-    bt_shape has = bt_shape_of(bt_value(layer->variables[kind][i].shared));
+    bt_array *before = bt_value(layer->variables[kind][i].shared);
+    BTI_TRY(bti_fail_with(bti_array_error(before)));
+    bt_shape has = bt_shape_of(before);
     bool fits = has.rank == v->rank;
     for (int d = 0; d < has.rank && fits; d++) fits = has.size[d] == v->shape.size[v->rank - 1 - d];
     if (!fits) return refuse_value(r, BT_DATA_LOSS, v->node, "has an array of another size than its others");
@@ -442,7 +444,7 @@ bt_status bti_flux_open(const bti_julia *j, const char *key, bt_layer **model) {
     reader r = {.j = j};
     bti_str_add(&r.path, bti_bson_at(&j->bson, node)->key);
     bt_status status = open_layer(&r, node, 0, model);
-    if (status == BT_OK) bti_layer_name_variables(*model);
+    if (status == BT_OK) status = bti_layer_name_variables(*model);
     bti_vec_free(&r.ties);
     bti_str_free(&r.path);
     return status;

@@ -87,7 +87,8 @@ static void put_weight_type(bti_julia_writer *w, const char *key, const bt_layer
     bt_shared *shared = variable_of(layer, name);
     BT_SCOPE {
         bt_array *value = shared ? bt_value(shared) : NULL;
-        if (value && bti_julia_dtype_name(bt_dtype_of(value)))
+        if (value && w->status == BT_OK) w->status = bti_fail_with(bti_array_error(value));
+        if (value && w->status == BT_OK && bti_julia_dtype_name(bt_dtype_of(value)))
             bti_put_array_type(w, key, bt_dtype_of(value), bt_rank(value));
         else if (!value)
             bti_put_type(w, key, "Core",

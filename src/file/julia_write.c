@@ -147,6 +147,8 @@ static void put_elements(bti_julia_writer *w, bt_array *value, size_t bytes) {
 
 void bti_put_array(bti_julia_writer *w, const char *key, bt_array *value) {
     bti_put_level array, sizes;
+    if (w->status == BT_OK) w->status = bti_fail_with(bti_array_error(value));
+    if (w->status != BT_OK) return;
     bt_shape shape = bt_shape_of(value);
     const char *dtype = bti_julia_dtype_name(bt_dtype_of(value));
     char what[100];

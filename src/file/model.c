@@ -49,6 +49,7 @@ static bt_status model_open(model *m, const bt_layer *layer) {
     for (int i = 0; i < m->count; i++) {
         m->names[i] = bt_shared_name(m->variables[i]);
         m->values[i] = bt_value(m->variables[i]);
+        BTI_TRY(bti_fail_with(bti_array_error(m->values[i])));
         if (!m->names[i] || !*m->names[i])
             return bti_fail(BT_FAILED_PRECONDITION,
                             "parameter %d of the model has no name; bt_shared_set_name gives it one", i);

@@ -100,7 +100,7 @@ bt_layer *bti_layer_again(const bti_layer_plan *plan);
 /* Puts another variable in the place of one of the layer's, which nothing else uses yet. */
 void bti_layer_set_variable(bt_layer *layer, bti_variables kind, int i, bt_shared *shared);
 /* Gives each variable the name of its path, as bt_layer_new does. */
-void bti_layer_name_variables(bt_layer *layer);
+bt_status bti_layer_name_variables(bt_layer *layer);
 
 /* --- for the families ------------------------------------------------------------------------------------------------- */
 

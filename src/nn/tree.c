@@ -123,6 +123,7 @@ static bt_shared *map_variable(mapping *m, bt_shared *from) {
     m->variables.items[m->variables.count++] = to;
     if (!made) return NULL;
     bt_shared_set_name(to, bt_shared_name(from));
+    if (strcmp(bt_shared_name(to), bt_shared_name(from))) return (void)bti_no_memory(), NULL;
     if (bt_shared_is_frozen(from)) (void)bt_shared_freeze(to, true);
     return to;
 }
