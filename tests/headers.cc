@@ -4,6 +4,9 @@
 
 static bt_array *cube(bt_array *x) { return bt_mul(x, bt_mul(x, x)); }
 static bt_array *loss_of(bt_layer *model, bt_array *x, bt_array *y, void *) { return bt_mse(bt_apply(model, x), y); }
+static bt_array *scaled(bt_layer *layer, bt_array *x, void *) {
+    return bt_mul(bt_apply(bt_layer_child(layer, 0), x), bt_layer_parameter(layer, "factor"));
+}
 static bt_array *negated(bt_array *value, void *) { return bt_neg(value); }
 
 static int arrays() {
@@ -71,6 +74,10 @@ static int models() {
         bt_layer *model = nullptr;
         BT_STRATEGY(strategy)
             model = bt_chain(bt_dense(3, 4, bt_relu, bt_key(1)), bt_lambda("cube", cube), bt_dense(4, 1, NULL, bt_key(2)));
+        model = bt_parallel(bt_combine_sum, bt_skip(model, nullptr), bt_batch_norm_layer(3, .momentum = 0.2),
+                            bt_layer_new("Own", scaled, .parameters = {{"factor", bt_ones(BT_F32, 3)}},
+                                         .children = {{"inner", bt_dropout_layer(0.5, bt_key(3))}}));
+        BT_TRAINING(true) bt_print(bt_apply(model, bt_ones(BT_F32, 2, 3)));
         bt_layer *one = bt_chain(model);
         bt_optimizer *optimizer = bt_adam(0.1, 0.9, 0.999, 1e-8);
         bt_array *x = bt_ones(BT_F32, 8, 3), *y = bt_zeros(BT_F32, 8, 1);

@@ -161,9 +161,43 @@ static void refused_new(void **state) {
         FAILS(bt_layer_set_state(layer, "calls", bt_ones(BT_I32, 2)), BT_INVALID_ARGUMENT, "calls");
         FAILS(bt_layer_set_state(layer, "calls", NULL), BT_INVALID_ARGUMENT, "NULL");
         assert_null(bt_layer_child(layer, 1));
-        FAILS(bt_error_status(), BT_OUT_OF_RANGE, "has 1 children, none is number 1");
+        FAILS(bt_error_status(), BT_OUT_OF_RANGE, "has 1 children; there is no number 1");
         bt_layer_retain(layer);
         bt_layer_release(layer);
+    }
+    assert_int_equal(bt_live_arrays(), 0);
+}
+
+/* Released layers, poisoned ones, and blocks without a list. */
+static void misused(void **state) {
+    (void)state;
+    fresh("");
+    bt_layer *gone = NULL;
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 1, 3), *out = NULL;
+        BT_SCOPE
+            gone = make_scale(NULL);
+        POISONED(bt_apply(gone, x), BT_INVALID_ARGUMENT, "released");
+        FAILS(bt_apply_all(gone, &x, 1, &out, 1), BT_INVALID_ARGUMENT, "released");
+        POISONED(bt_layer_parameter(gone, "factor"), BT_INVALID_ARGUMENT, "released");
+        POISONED(bt_layer_state(gone, "calls"), BT_INVALID_ARGUMENT, "released");
+        FAILS(bt_layer_set_state(gone, "calls", bt_i32(1)), BT_INVALID_ARGUMENT, "released");
+        FAILS(bt_layer_hook(gone, NULL, NULL), BT_INVALID_ARGUMENT, "released");
+        FAILS(bt_layer_gradient_hook(gone, NULL, NULL), BT_INVALID_ARGUMENT, "released");
+        assert_null(bt_layer_child(gone, 0));
+        assert_int_equal(bt_layer_child_count(gone), 0);
+        assert_int_equal(bt_states(gone, NULL, 0), 0);
+        assert_null(bt_summary(gone));
+        REFUSED(bt_skip(gone, NULL), "released");
+        REFUSED(bt_chain(gone), "released");
+        REFUSED(bt_layer_new("L", first_of, .children = {{"a", gone}}), "released");
+        bt_layer *bad = bt_dropout_layer(7, bt_key(1));
+        POISONED(bt_apply(bad, x), BT_INVALID_ARGUMENT, "the rate is 7");
+        POISONED(bt_apply(bt_chain(bad), x), BT_INVALID_ARGUMENT, "the rate is 7");
+        REFUSED(bt_layer_cpu(bad), "the rate is 7");
+        bt_error_clear();
+        BT_STATE_UPDATES(NULL) OK(bt_layer_set_state(make_scale(NULL), "calls", bt_i32(1)));
+        FAILS(bt_error_status(), BT_INVALID_ARGUMENT, "BT_STATE_UPDATES: the updates are NULL");
     }
     assert_int_equal(bt_live_arrays(), 0);
 }
@@ -370,10 +404,10 @@ static void initialisers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_ones_own),  cmocka_unit_test(several_inputs), cmocka_unit_test(tied),
-        cmocka_unit_test(refused_new),  cmocka_unit_test(refused_sizes),  cmocka_unit_test(refused_inputs),
-        cmocka_unit_test(printed),      cmocka_unit_test(combined),       cmocka_unit_test(any_batch),
-        cmocka_unit_test(initialisers),
+        cmocka_unit_test(of_ones_own),    cmocka_unit_test(several_inputs), cmocka_unit_test(tied),
+        cmocka_unit_test(refused_new),    cmocka_unit_test(misused),        cmocka_unit_test(refused_sizes),
+        cmocka_unit_test(refused_inputs), cmocka_unit_test(printed),        cmocka_unit_test(combined),
+        cmocka_unit_test(any_batch),      cmocka_unit_test(initialisers),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

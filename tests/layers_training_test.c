@@ -36,6 +36,23 @@ static bt_layer *make_deep_model(void) {
                     bt_max_pool_layer(BT_SHAPE(2)), bt_lambda("first", first_two));
 }
 
+/* Dropout in the steps of a loop, with one mask for all places. */
+static void add_dropped(bt_array **carry, bt_array *const *x, bt_array **y, void *layer) {
+    carry[0] = bt_add(carry[0], bt_apply(bt_layer_child(layer, 0), x[0]));
+    (void)y;
+}
+static bt_array *sum_of_places(bt_layer *layer, bt_array *x, void *data) {
+    bt_array *sum = bt_zeros_like(bt_index(x, 1, 0)), *places = bt_permute(x, 1, 0, 2);
+    (void)data;
+    BT_CHECK(bt_scan(add_dropped, layer, BT_ALL_ROWS, &sum, 1, &places, 1, NULL, 0));
+    return sum;
+}
+static bt_layer *make_loop_model(void) {
+    bt_layer *steps = bt_layer_new("Steps", sum_of_places, .children = {{"drop", bt_dropout_layer(0.5, bt_key(1))}});
+    return bt_chain(bt_batch_norm_layer(IN), bt_lambda("sequence", as_sequence), steps,
+                    bt_dense(2, 2, NULL, bt_key(2)));
+}
+
 /* All that a run leaves: losses, then parameters, then states, as doubles. */
 typedef struct result {
     double values[VALUES];
@@ -131,6 +148,8 @@ static void deep_models(void **state) {
         assert_memory_equal(one.values, eight.values, (size_t)one.count * sizeof(double));
     }
     in_block = false;
+    result alone = run(0, false, make_loop_model, ROWS), more = run(3, false, make_loop_model, ROWS);
+    expect_close(&more, &alone, 1e-3);
 }
 
 /* --- dropout ------------------------------------------------------------------------------------------------------------ */

@@ -40,7 +40,7 @@ BT_API BT_MUST_USE bt_status bt_strategy_set_shares(bt_strategy *strategy, const
 #define bt_strategy_set_shares(...) BTI_AT_MUST(bt_strategy_set_shares(__VA_ARGS__))
 /* The part of each batch that a device gets; 0 until it was measured. */
 BT_API double bt_strategy_share(const bt_strategy *strategy, int replica);
-/* Exact mode: losses and parameters have the same bits on 1, 2, 4 and 8 equal devices. Each batch is always cut into
+/* Exact mode: losses, parameters and states have the same bits on 1, 2, 4 and 8 equal devices. Each batch is always cut into
  * eight parts, whose gradients are summed pairwise. FAILED_PRECONDITION, with the reason, for unlike devices or another
  * number of them. */
 BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact);

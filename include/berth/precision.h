@@ -20,7 +20,7 @@ BT_API void bti_autocast_end(bti_autocast_guard *guard);
 /* `BT_AUTOCAST(BT_BF16) { y = bt_matmul(x, w); loss = bt_cross_entropy(y, t); }`: what this thread records inside runs in mixed precision, as by
  * PyTorch's autocast. By its class an operation takes
  *     lower    float32, float16 and bfloat16 arrays in this dtype, BT_BF16 or BT_F16; it sums in float32 and gives this dtype: bt_matmul,
- *              bt_matmul_t, bt_einsum, bt_tensordot, bt_conv, bt_conv2d, bt_conv_transposed, bt_attention; a layer of bt_dense adds its bias in it too
+ *              bt_matmul_t, bt_einsum, bt_tensordot, bt_conv, bt_conv2d, bt_conv_transposed, bt_attention; layers of bt_dense and of convolutions add their bias in it too
  *     float32  float16 and bfloat16 arrays in float32: exponentials, logarithms, powers, softmax, norms, sums, means, losses, linear algebra
  *     widest   all as they are: they are promoted as outside of blocks
  * float64 arrays and numbers without a dtype (bt_num) are not cast. Arrays outside, variables among them, keep their dtype: a variable of float32 is

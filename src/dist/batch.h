@@ -24,11 +24,12 @@ typedef struct bti_train {
     void *data;
     bt_shared **parameters;
     int parameter_count;
-    int shard_count;         /* number of parts of the batch that have rows */
-    bti_batch_shard *shards; /* room for BTI_MAX_REPLICAS */
-    int64_t rows;            /* of the batch */
-    bt_array **grads;        /* [parameter][shard], weighted */
-    bool hooks;              /* layers look at gradients */
+    int shard_count; /* number of parts of the batch that have rows */
+    bti_batch_shard *shards;
+    int shard_room;   /* shards that there is room for */
+    int64_t rows;     /* of the batch */
+    bt_array **grads; /* [parameter][shard], weighted */
+    bool hooks;       /* layers look at gradients */
 } bti_train;
 
 /* sums.c */

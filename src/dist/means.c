@@ -92,6 +92,8 @@ static bt_status make_again(replacement *r, bti_node *node) {
     bti_node *sum = sum_for(r, node), *made = NULL;
     if (sum)
         made = bti_node_retain(stand_in(r, sum));
+    else if (!node->input_count) /* an input of somebody else's, which whoever uses it refuses */
+        made = bti_node_retain(node);
     else {
         bti_node **inputs = bti_alloc(((size_t)node->input_count + 1) * sizeof *inputs);
         if (!inputs) return bti_no_memory();

@@ -1,6 +1,5 @@
 /* One training step over mirrored replicas: each gets a share of the batch and computes gradients; every replica gets their sum and makes
  * the same update. All of it is only recorded here: one plan, in which sums of gradients begin while others are still being computed. */
-
 #include "array/move.h"
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -39,7 +38,7 @@ static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y
     bti_batch_shard *own = &s->shards[number];
     own->loss = record_loss(s, own, x, y, weight);
     size_t means = own->means.own.count;
-    bt_array **grads = bti_alloc(((size_t)s->parameter_count + means) * sizeof *grads);
+    bt_array **grads = bti_calloc((size_t)s->parameter_count + means, sizeof *grads);
     if (!grads) return bti_no_memory();
     bt_status status = means ? bti_grad_through_means(s, own, grads)
                              : bt_grad_shared(own->loss, s->parameters, s->parameter_count, grads);
@@ -81,6 +80,8 @@ static bt_status record_on_one_device(bti_train *s, bt_array *x, bt_array *y) {
     }
     BTI_TRY(record_shard(s, 0, x, y, 1));
     hook_gradients(s, s->parameters, s->grads);
+    if (!s->shards[0].states.shared.count)
+        return bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
     bti_sets_begin();
     bt_status status = bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
     if (status == BT_OK) status = bti_set_states(s);
@@ -247,7 +248,7 @@ static bt_array *total_loss(const bti_train *s) {
 }
 
 static void free_step(bti_train *s) {
-    for (int i = 0; s->shards && i < BTI_MAX_REPLICAS; i++) {
+    for (int i = 0; s->shards && i < s->shard_room; i++) {
         bti_states_free(&s->shards[i].states);
         bti_means_free(&s->shards[i].means);
         bti_vec_free(&s->shards[i].cotangents);
@@ -270,12 +271,13 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
                    data,
                    .parameter_count = bt_parameters(model, NULL, 0),
                    .shard_count = 1,
+                   .shard_room = strategy ? BTI_MAX_REPLICAS : 1,
                    .hooks = bti_has_gradient_hooks(model)};
     bt_array *total = NULL;
     BT_SCOPE {
         s.parameters = bti_alloc((size_t)s.parameter_count * sizeof *s.parameters);
-        s.shards = bti_calloc(BTI_MAX_REPLICAS, sizeof *s.shards);
-        s.grads = bti_calloc((size_t)s.parameter_count * BTI_MAX_REPLICAS, sizeof *s.grads);
+        s.shards = bti_calloc((size_t)s.shard_room, sizeof *s.shards);
+        s.grads = bti_calloc((size_t)s.parameter_count * (size_t)s.shard_room, sizeof *s.grads);
         bt_status status = BT_OK;
         if (s.parameters && s.shards && s.grads) {
             keep_thawed(&s);

@@ -27,9 +27,10 @@ static bt_array *apply_dropout(bt_layer *layer, bt_array *x, void *data) {
         return bti_poisonf(BT_INVALID_ARGUMENT, "x is %s; %s%s takes floats in training", bti_describe_array(x).text,
                            layer->name, layer->text);
     if (bti_node_of(x)->symbolic && !bti_states_are_collected())
-        return bti_poisonf(BT_FAILED_PRECONDITION,
-                           "x depends on a function's input, and each call would drop the same elements; record the "
-                           "function's body in a BT_STATE_UPDATES block and list its updates");
+        return bti_poisonf(
+            BT_FAILED_PRECONDITION,
+            "x depends on a function's input or on what a loop is given, and each call would drop the same "
+            "elements; record it in a BT_STATE_UPDATES block, whose updates are the function's, or are set afterwards");
     bt_array *steps = bt_layer_state(layer, "steps"), *key = bt_layer_state(layer, "key");
     bt_array *bits = bti_row_bits(key, steps, first_row_of(x), x);
     if (bt_layer_set_state(layer, "steps", bti_binary(BTI_OP_add, steps, bti_scalar_bits(1, BT_U32))) != BT_OK)

@@ -185,7 +185,8 @@ bt_layer *bti_no_settings(void) {
 /* --- for its function --------------------------------------------------------------------------------------------------- */
 
 static bt_layer *no_child(const bt_layer *layer, int i) {
-    (void)!bti_fail(BT_OUT_OF_RANGE, "layer %s has %d children, none is number %d", layer->name, layer->child_count, i);
+    (void)!bti_fail(BT_OUT_OF_RANGE, "layer %s has %d children; there is no number %d", layer->name, layer->child_count,
+                    i);
     return NULL;
 }
 

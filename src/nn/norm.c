@@ -59,20 +59,45 @@ typedef struct norm_call {
     char text[80];
 } norm_call;
 
+static bt_status check_norm(const norm_settings *s, const bt_norm_options *o) {
+    BTI_TRY(bti_check_positive(s->channels, "the size"));
+    BTI_TRY(bti_check_positive(s->groups, "groups"));
+    if (s->channels % s->groups)
+        return bti_fail(BT_INVALID_ARGUMENT, "%lld groups do not divide %lld channels", (long long)s->groups,
+                        (long long)s->channels);
+    if (o->eps >= 0 && o->momentum <= 1) return BT_OK;
+    return bti_fail(BT_INVALID_ARGUMENT, "eps is %g, momentum %g; eps must be 0 or more, momentum 1 or less", o->eps,
+                    o->momentum);
+}
+
+static void note_norm(bt_layer *layer, const norm_settings *s) {
+    bti_layer_note(layer, "size", "%lld", (long long)s->channels);
+    bti_layer_note(layer, "groups", "%lld", (long long)s->groups);
+    bti_layer_note(layer, "eps", "%.17g", s->eps);
+    bti_layer_note(layer, "momentum", "%.17g", s->momentum);
+    bti_layer_note(layer, "affine", "%s", s->affine ? "true" : "false");
+    bti_layer_note(layer, "tracking", "%s", s->tracks ? "true" : "false");
+}
+
+/* A list of variables ends at a name that is NULL. */
+static bt_layer *new_norm(const norm_call *c, void *settings) {
+    const norm_settings *s = &c->settings;
+    bt_array *ones = bt_ones(BT_F32, s->channels), *zeros = bt_zeros(BT_F32, s->channels);
+    const char *weight = s->affine ? "weight" : NULL, *bias = c->biased ? "bias" : NULL;
+    return bt_layer_new(c->name, c->forward,
+                        BT_LAYER(.data = settings, .free_data = bti_free, .text = c->text,
+                                 .parameters = {{weight, ones}, {bias, zeros}},
+                                 .state = {{s->tracks ? "running_mean" : NULL, zeros},
+                                           {"running_var", ones},
+                                           {"num_batches_tracked", bt_i64(0)}}));
+}
+
 static bt_layer *make_norm(norm_call *c, const bt_norm_options *options, double eps) {
     BTI_CALL(c->call);
     bt_norm_options o = {.size = sizeof o};
     norm_settings *s = &c->settings;
-    bool fits = (!options || bti_options_take(&norm_layout, c->call, options, &o) == BT_OK) &&
-                bti_check_positive(s->channels, "the size") == BT_OK &&
-                bti_check_positive(s->groups, "groups") == BT_OK;
-    if (fits && s->channels % s->groups)
-        fits = bti_fail(BT_INVALID_ARGUMENT, "%lld groups do not divide %lld channels", (long long)s->groups,
-                        (long long)s->channels) == BT_OK;
-    if (fits && !(o.eps >= 0 && o.momentum <= 1))
-        fits = bti_fail(BT_INVALID_ARGUMENT, "eps is %g and momentum %g; they must be 0 or more and 1 or less", o.eps,
-                        o.momentum) == BT_OK;
-    if (!fits) return bti_layer_own(NULL);
+    if (options && bti_options_take(&norm_layout, c->call, options, &o) != BT_OK) return bti_layer_own(NULL);
+    if (check_norm(s, &o) != BT_OK) return bti_layer_own(NULL);
     s->eps = o.eps > 0 ? o.eps : eps;
     s->momentum = o.momentum != 0 ? o.momentum : 0.1;
     s->affine = !o.no_affine;
@@ -80,21 +105,9 @@ static bt_layer *make_norm(norm_call *c, const bt_norm_options *options, double 
     void *copy = bti_layer_settings(s, sizeof *s);
     if (!copy) return bti_no_settings();
     bt_layer *layer = NULL;
-    BT_SCOPE {
-        bt_array *ones = bt_ones(BT_F32, s->channels), *zeros = bt_zeros(BT_F32, s->channels);
-        const char *bias = s->affine && c->biased ? "bias" : NULL, *mean = s->tracks ? "running_mean" : NULL;
-        layer = bt_layer_retain(bt_layer_new(
-            c->name, c->forward,
-            BT_LAYER(.data = copy, .free_data = bti_free, .text = c->text,
-                     .parameters = {{s->affine ? "weight" : NULL, ones}, {bias, zeros}},
-                     .state = {{mean, zeros}, {"running_var", ones}, {"num_batches_tracked", bt_i64(0)}})));
-    }
-    bti_layer_note(layer, "size", "%lld", (long long)s->channels);
-    bti_layer_note(layer, "groups", "%lld", (long long)s->groups);
-    bti_layer_note(layer, "eps", "%.17g", s->eps);
-    bti_layer_note(layer, "momentum", "%.17g", s->momentum);
-    bti_layer_note(layer, "affine", "%s", s->affine ? "true" : "false");
-    bti_layer_note(layer, "tracking", "%s", s->tracks ? "true" : "false");
+    BT_SCOPE
+        layer = bt_layer_retain(new_norm(c, copy));
+    note_norm(layer, s);
     return bti_layer_own(layer);
 }
 
