@@ -8,7 +8,7 @@ jobs=$(nproc)
 test_jobs=$((3 * jobs)) # many tests wait for other processes most of the time
 
 packages_run=(libllvm16 libdnnl2 libopenblas0-openmp libclblast1) # opened when needed; without them everything works, slower
-packages_build=("${packages_run[@]}" gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsleef-dev libuv1-dev libxxhash-dev zlib1g-dev opencl-c-headers)
+packages_build=("${packages_run[@]}" gcc libc6-dev cmake ninja-build pkg-config libbson-dev libjansson-dev libsleef-dev libuv1-dev libxxhash-dev zlib1g-dev opencl-c-headers)
 packages_test=("${packages_build[@]}" libcmocka-dev ocl-icd-libopencl1 pocl-opencl-icd) # PoCL: devices of OpenCL without hardware
 packages_valgrind=(valgrind libc6-dbg)
 packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" patch g++ clang libclang-rt-14-dev clang-format llvm-16 chromium groff-base python3-pip)

@@ -99,6 +99,12 @@ CALL(save_npz) { return bt_save_npz(file, (const char *[]){"x"}, &w->pending, 1,
 CALL(to_dlpack) { return bt_to_dlpack(w->pending, true, &(struct DLManagedTensorVersioned *){NULL}); }
 CALL(load_npy) { return bt_peek_status(bt_load_npy(file)); }
 CALL(load_model) { return bt_load_model(tensors, w->model); }
+CALL(model_open) { return bt_layer_status(bt_model_open(tensors)); }
+CALL(save_bson) {
+    bt_status status = bt_save_bson("callback_calls_test.bson", "m", w->model);
+    remove("callback_calls_test.bson");
+    return status;
+}
 
 CALL(explain_function) { return text_status(bt_explain_function(w->plain, &w->done, 1)); }
 CALL(peak_of_call) { return bt_peak_call(w->plain, &w->done, NULL, 1, (bt_peak[4]){0}, &(int){4}); }
@@ -193,6 +199,8 @@ static const struct {
     {"bt_to_dlpack", to_dlpack, REFUSED},
     {"bt_load_npy", load_npy, REFUSED},
     {"bt_load_model", load_model, REFUSED},
+    {"bt_model_open", model_open, REFUSED},
+    {"bt_save_bson", save_bson, EITHER},
     {"bt_explain_function", explain_function, EITHER},
     {"bt_peak_call", peak_of_call, EITHER},
     {"bt_function_cost", cost, EITHER},

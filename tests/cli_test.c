@@ -29,7 +29,7 @@ static void test_help(void **state) {
     assert_int_equal(run("", "--help"), 0);
     assert_says("exit codes: 0 done, 1 failed, 2 wrong usage");
     const char *const commands[] = {"bench",   "demo", "devices", "doctor", "config", "ops",
-                                    "explain", "fit",  "ps",      "top",    "trace"};
+                                    "explain", "fit",  "ps",      "top",    "trace",  "show"};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char arguments[64], usage[64];
         assert_int_equal(run("", "--help"), 0);
@@ -45,6 +45,57 @@ static void test_help(void **state) {
     assert_says("exit codes: that of the program; 75 not free");
     assert_int_equal(run("", "--version"), 0);
     assert_says("berth ");
+}
+
+static void test_show(void **state) {
+    const char *flux = BERTH_SOURCE_DIR "/tests/golden/flux/chain.bson",
+               *corpus = BERTH_SOURCE_DIR "/tests/fuzz/corpus/";
+    char line[512], folder[] = "/tmp/berth-show-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    snprintf(line, sizeof line, "show %s", flux);
+    assert_int_equal(run("", line), 0);
+    assert_says(": BSON, 4 tensors, 67 elements, 268 B");
+    assert_says("model.layers.0.weight  F32    (5, 10)        50  200 B");
+    assert_says("model.layers.1.σ: NNlib.#relu");
+    assert_says("  Dense(10 => 5),               # 55 parameters");
+    snprintf(line, sizeof line, "show --json %s", flux);
+    assert_int_equal(run("", line), 0);
+    json_t *shown = json_loads(output, 0, NULL), *tensors = json_object_get(shown, "tensors");
+    assert_string_equal(json_string_value(json_object_get(shown, "format")), "BSON");
+    assert_int_equal(json_integer_value(json_object_get(shown, "elements")), 67);
+    assert_int_equal(json_array_size(tensors), 4);
+    assert_int_equal(json_integer_value(json_array_get(json_object_get(json_array_get(tensors, 0), "shape"), 1)), 10);
+    json_decref(shown);
+    BT_SCOPE {
+        snprintf(line, sizeof line, "%s/m", folder);
+        bt_layer *dense = bt_dense(4, 3, bt_relu, bt_key(1));
+        assert_int_equal(bt_save_model(line, bt_chain(dense, bt_chain(bt_dropout_layer(0.5, bt_key(2)), dense))),
+                         BT_OK);
+        snprintf(line, sizeof line, "%s/a.npy", folder);
+        assert_int_equal(bt_save_npy(line, bt_ones(BT_I16, 2, 0)), BT_OK);
+    }
+    snprintf(line, sizeof line, "show %s/m", folder);
+    assert_int_equal(run("", line), 0);
+    assert_says(": safetensors, 4 tensors, ");
+    assert_says("Chain(\n  Dense(4 => 3, relu)\n  Chain(\n    Dropout(0.5)\n    layer 1 again\n  )\n)\n");
+    snprintf(line, sizeof line, "show %s/a.npy", folder);
+    assert_int_equal(run("", line), 0);
+    assert_says(": NumPy .npy, 1 tensor, 0 elements, 0 B");
+    assert_says("(the array)  I16    (2, 0)");
+    snprintf(line, sizeof line, "show %szip/checkpoint.pt", corpus);
+    assert_int_equal(run("", line), 0);
+    assert_says("PyTorch .pt");
+    snprintf(line, sizeof line, "head -c 500 %s > %s/cut", flux, folder);
+    assert_int_equal(system(line), 0);
+    snprintf(line, sizeof line, "show %s/cut", folder);
+    assert_int_equal(run("", line), 1);
+    assert_says("byte 0: a document of 3286 bytes in a file of 500");
+    assert_int_equal(run("", "show /nowhere"), 1);
+    assert_int_equal(run("", "show"), 2);
+    assert_says("give a file");
+    assert_int_equal(run("", "show a b"), 2);
+    snprintf(line, sizeof line, "rm -r %s", folder);
+    assert_int_equal(system(line), 0);
 }
 
 static void test_wrong_usage(void **state) {
@@ -495,6 +546,7 @@ static void test_simulate(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_help),
+        cmocka_unit_test(test_show),
         cmocka_unit_test(test_wrong_usage),
         cmocka_unit_test(test_full_disk_fails),
         cmocka_unit_test(test_devices_text),

@@ -626,6 +626,12 @@ static void files(void **state) {
         ERROR(bt_load_model, bt_load_model("/nowhere", model));
         ERROR(bt_save_optimizer, bt_save_optimizer("/nowhere/x", bt_sgd(1)));
         ERROR(bt_load_optimizer, bt_load_optimizer("/nowhere", bt_sgd(1), NULL, 0));
+        ERROR(bt_save_bson, bt_save_bson("/nowhere/x", "model", model));
+        ERROR(bt_model_open, bt_layer_status(bt_model_open("/nowhere")));
+        ERROR(bt_tensors_describe, bt_tensors_describe(NULL, 0, NULL));
+        ERROR(bt_layer_register, bt_layer_register(NULL, NULL, NULL));
+        ERROR(bt_activation_register, bt_activation_register(NULL, NULL));
+        ARRAY(bt_record_value, bt_record_value(NULL, NULL));
         ARRAY(bt_load_npy, bt_load_npy("/nowhere"));
         ERROR(bt_save_npy, bt_save_npy("/nowhere/x", bt_ones(BT_F32, 1)));
         ERROR(bt_save_npz, bt_save_npz(NULL, NULL, NULL, 1, false));
@@ -755,7 +761,8 @@ static const char silent[] =
     "bt_failure_is_retryable "
     "bt_error_text "
     " bt_error_status bt_error_clear bt_set_error_handler bt_set_log_sink bt_library_count bt_primitive_count "
-    " bt_operation_count bt_operation_name bt_tensors_count bt_tensors_name bt_tensors_metadata bt_resource_total "
+    " bt_operation_count bt_operation_name bt_tensors_count bt_tensors_name bt_tensors_metadata "
+    "bt_tensors_metadata_name bt_tensors_format bt_resource_total "
     " bt_resource_free bt_lease_gpus bt_lease_mask bt_lease_variable bt_get_gpu_ids bt_wait_refs bt_runtime_text "
     "bt_leases_text "
     " bt_metric_accuracy bt_metric_top_k bt_metric_f1 bt_metric_perplexity bt_metric_mse bt_metric_mae "

@@ -6,7 +6,7 @@
  * its owner where the process may set it. Files that are read are not trusted: every size is checked before memory is
  * allocated, and a malformed file is refused with the offset and the reason (DATA_LOSS). All calls block. Formats:
  * safetensors (huggingface.co/docs/safetensors), also in shards; .npy and .npz (NumPy's NEP 1); .pt of PyTorch
- * (read only); CSV.
+ * (read only); BSON as Flux's users write it with BSON.jl (bsonspec.org); CSV.
  */
 #ifndef BERTH_FILE_H
 #define BERTH_FILE_H
@@ -44,12 +44,17 @@ BT_API BT_MUST_USE bt_status bt_save_npz(const char *path, const char *const *na
  *     safetensors      names and shapes are read when it is opened
  *     an index of      *.safetensors.index.json, as Hugging Face writes it; each shard is opened when one of its tensors
  *      safetensors      is asked for, and errors name the shard
+ *     .npy             one array, under the name ""
  *     .npz             members stored or deflated, as numpy.savez and savez_compressed write them
  *     .pt, .pth        what torch.save wrote (PyTorch 1.6 and later): a dict, list or tuple of tensors, in which dicts,
  *                      lists and tuples may be nested
+ *     BSON             what BSON.jl wrote (`BSON.@save`): arrays of numbers in dicts, tuples, named tuples and structs. At
+ *                      most 2 GiB, all of which is read when it is opened
  *
  * Names in a .pt are those of the dicts and the indices of the lists, joined by dots: "optimizer.state.0.exp_avg"; a lone
  * tensor has the name "". Numbers, bools and texts beside tensors are its metadata under such names ("epoch": "3").
+ * Names in a BSON file are those of keys and of the fields of Flux's layers, and indices from 0: "model.layers.0.weight". An array has the sizes and the
+ * indices that it has in Julia: a Dense layer's weight is [out, in]. Numbers, texts, and the names of types and functions are its metadata ("model.layers.0": "Flux.Dense").
  * Strided tensors and views of one storage are read; sparse, quantised and complex ones and those of other devices'
  * libraries are not. No code is run: a .pt that needs a function or class but those of plain tensors is refused with its
  * name (UNIMPLEMENTED). */
@@ -62,19 +67,77 @@ BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is accepted */
 BT_API int bt_tensors_count(const bt_tensors *tensors);
 /* In the order of the data (safetensors) or of the file; borrowed; NULL: no such index. */
 BT_API const char *bt_tensors_name(const bt_tensors *tensors, int index);
-/* Texts of safetensors and of an index ("metadata"), numbers and texts of a .pt; NULL when absent; borrowed. */
+/* Texts of safetensors and of an index ("metadata"), numbers and texts of a .pt or BSON file; NULL when absent; borrowed. */
 BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *key);
+/* The keys of the metadata: key `index` from 0; NULL past the last; borrowed. */
+BT_API const char *bt_tensors_metadata_name(const bt_tensors *tensors, int index);
+/* "safetensors", "safetensors in shards", "NumPy .npy", "NumPy .npz", "PyTorch .pt" or "BSON". */
+BT_API const char *bt_tensors_format(const bt_tensors *tensors);
+
+/* What is known of a tensor before its elements are read. The texts belong to the archive. */
+typedef struct bt_tensor_info {
+    size_t size BTI_INITIALLY(sizeof(bt_tensor_info));
+    const char *name;
+    const char *dtype_name; /* as safetensors calls it, or the file: "F32", "BF16", "C64" */
+    bt_dtype dtype;         /* BT_DTYPE_COUNT: berth has no such dtype, and bt_tensors_get refuses it */
+    int rank;               /* maybe above 8, which bt_tensors_get refuses */
+    bt_shape shape;         /* the first 8 sizes */
+} bt_tensor_info;
+#define BT_TENSOR_INFO_INIT BTI_INFO_INIT(bt_tensor_info)
+/* Of tensor `index`; of safetensors in shards and .npz its file or member is opened, which may fail. OUT_OF_RANGE: no such index. */
+BT_API BT_MUST_USE bt_status bt_tensors_describe(const bt_tensors *tensors, int index, bt_tensor_info *info);
+#define bt_tensors_describe(...) BTI_AT_MUST(bt_tensors_describe(__VA_ARGS__))
 /* The array of that name, on the device that bt_from would choose; poisoned (NOT_FOUND, DATA_LOSS, ...) when it cannot
  * be read. Several threads may read from one archive. */
 BT_API bt_array *bt_tensors_get(bt_tensors *tensors, const char *name);
 #define bt_tensors_get(...) BTI_AT(bt_array *, bt_tensors_get(__VA_ARGS__))
 
-/* Saves a model's parameters and states by their names (safetensors), and loads them from any archive. If that lacks a tensor, has one more, or one of another
- * shape, nothing is loaded and the error lists the differences; a state of integers (a count, a key) may be missing and keeps its value. */
+/* --- models --------------------------------------------------------------------------------------------------------- */
+
+/* Saves a model's parameters and states by their names (safetensors), and its structure in the metadata ("berth.model": JSON with each layer's name, options and children). */
 BT_API BT_MUST_USE bt_status bt_save_model(const char *path, const bt_layer *model);
 #define bt_save_model(...) BTI_AT_MUST(bt_save_model(__VA_ARGS__))
-BT_API BT_MUST_USE bt_status bt_load_model(const char *path, bt_layer *model);
-#define bt_load_model(...) BTI_AT_MUST(bt_load_model(__VA_ARGS__))
+/* The same as BSON.@save does of a model of Flux's, under `key` ("model"): layers Chain, Dense, Conv, ConvTranspose, BatchNorm, Dropout, Embedding, Flatten, MaxPool, MeanPool, the global pools,
+ * SkipConnection with a sum, and functions that Flux has. Weights lie as in Flux: column-major, kernels flipped; tied ones are one object. No Julia was at hand to read what
+ * this writes: it follows the sources of BSON.jl and Flux 0.14. UNIMPLEMENTED: another layer, function or dtype, named. INVALID_ARGUMENT: more than 2 GiB, which BSON cannot have. */
+BT_API BT_MUST_USE bt_status bt_save_bson(const char *path, const char *key, const bt_layer *model);
+#define bt_save_bson(...) BTI_AT_MUST(bt_save_bson(__VA_ARGS__))
+
+/* Options of bt_model_open. */
+typedef struct bt_model_options {
+    size_t size BTI_INITIALLY(sizeof(bt_model_options)); /* set by the macro */
+    BTI_BY_NAME
+    const char *key BTI_INITIALLY(NULL); /* of a BSON file with several models: which of them [the only one] */
+} bt_model_options;
+#define BT_MODEL(...) BTI_OPTIONS(bt_model_options, __VA_ARGS__)
+/* The model that a file holds, with its structure: of bt_save_model (also in shards with that metadata), or a model of Flux's in BSON (its layers of bt_save_bson, and Flux 0.12 to 0.14). It is on
+ * the device of the BT_ON block or the default device, wherever it was saved. Tied parameters are tied. Layers of the program are made by what bt_layer_register and
+ * bt_activation_register have (nn.h). A Dropout of Flux's has the key bt_key(0). The layer belongs to the innermost scope; poisoned: NOT_FOUND, DATA_LOSS; FAILED_PRECONDITION: the file has no structure,
+ * bt_load_model reads it into a model; UNIMPLEMENTED: a layer or function that nothing makes, named; INVALID_ARGUMENT: the tensors do not fit the structure, all differences are listed. */
+BT_API bt_layer *bt_model_open(const char *path, const bt_model_options *options);
+
+/* Options of bt_load_model, for files of others. */
+typedef struct bt_load_options {
+    size_t size BTI_INITIALLY(sizeof(bt_load_options)); /* set by the macro */
+    BTI_BY_NAME
+    /* Rules FROM=TO, separated by ';', for names of the file: the first whose FROM is the whole name gives TO. A '*' in FROM stands for any characters, as few as fit; in TO for those of the '*'
+     * of the same order. "module.*=*;classifier.*=4.*". Without TO the tensor is left out: "*.attn_mask=". Other names stay. */
+    const char *rename BTI_INITIALLY(NULL);
+    /* Names of the model, separated by ';', maybe with '*': their tensors have the axes in the opposite order in the file. "0.weight;2.weight" */
+    const char *transpose BTI_INITIALLY(NULL);
+    bool torch BTI_INITIALLY(
+        false); /* weights of all Dense layers are [out, in] in the file, as PyTorch's Linear and Flux's arrays */
+} bt_load_options;
+#define BT_LOAD(...) BTI_OPTIONS(bt_load_options, __VA_ARGS__)
+/* Loads a model's parameters and states from any archive, by their names; parameters stay on their devices. If the file lacks a tensor, has one more, or one of another dtype or
+ * shape, nothing is loaded and the error lists the differences; states of integers may be missing. */
+BT_API BT_MUST_USE bt_status bt_load_model(const char *path, bt_layer *model, const bt_load_options *options);
+#ifndef BERTH_BUILDING
+#define BTI_MODEL_OPEN(path, ...) bt_model_open(path, BT_MODEL(__VA_ARGS__))
+#define bt_model_open(...) BTI_AT(bt_layer *, BTI_MODEL_OPEN(__VA_ARGS__, ))
+#define BTI_LOAD_MODEL(path, model, ...) bt_load_model(path, model, BT_LOAD(__VA_ARGS__))
+#define bt_load_model(...) BTI_AT_MUST(BTI_LOAD_MODEL(__VA_ARGS__, ))
+#endif
 
 /* Saves an optimiser's states by their names (bt_optimizer_states), its rule and its rate (safetensors), and loads them, from any
  * archive too. Loading makes the states of the parameters first; options and the schedule are those that the optimiser was made with,

@@ -92,6 +92,33 @@ BT_API int bt_layer_child_count(const bt_layer *layer);
 BT_API bt_layer *bt_layer_child(const bt_layer *layer, int i);
 #define bt_layer_child(...) BTI_AT(bt_layer *, bt_layer_child(__VA_ARGS__))
 
+/* --- layers of one's own in files ---------------------------------------------------------------------------------------- */
+
+/* What a file says of a layer that bt_layer_new made. All of it is borrowed, for the time of the call. */
+typedef struct bt_layer_record {
+    size_t size;
+    const char *name; /* of bt_layer_new, or of bt_lambda */
+    const char *text; /* of bt_layer_new; NULL: none */
+    int child_count;
+    bt_layer *const *children;      /* already made */
+    const char *const *child_names; /* "0", "1"... of a list */
+    int value_count;
+    const bt_named_value *values; /* parameters, then states, as the file has them */
+} bt_layer_record;
+/* Makes a layer of its record: with parameters, states and children of the same names and shapes. Their values are set afterwards, so any will do. */
+typedef bt_layer *bt_layer_maker(const bt_layer_record *record, void *data);
+/* From now on bt_model_open makes layers of this name with `make`, as often as files have them. A second registration of a name replaces the first. Errors: INVALID_ARGUMENT
+ * (NULL, or a name of a layer of berth/layers.h). Any thread. */
+BT_API bt_status bt_layer_register(const char *name, bt_layer_maker *make, void *data);
+#define bt_layer_register(...) BTI_AT_STATUS(bt_layer_register(__VA_ARGS__))
+/* A name for a function of the program: layers that are made afterwards with it as their activation, and bt_lambda's, have the name in summaries and files, and files are opened with it. Otherwise
+ * as bt_layer_register. */
+BT_API bt_status bt_activation_register(const char *name, bt_activation *function);
+#define bt_activation_register(...) BTI_AT_STATUS(bt_activation_register(__VA_ARGS__))
+/* The value of that name; poisoned (NOT_FOUND, which lists the names) when there is none. */
+BT_API bt_array *bt_record_value(const bt_layer_record *record, const char *name);
+#define bt_record_value(...) BTI_AT(bt_array *, bt_record_value(__VA_ARGS__))
+
 /* --- training or inference -------------------------------------------------------------------------------------------- */
 
 typedef struct bti_training_guard {

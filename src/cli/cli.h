@@ -19,6 +19,7 @@ int cli_explain(int argc, char **argv);
 int cli_fit(int argc, char **argv);
 int cli_ops(int argc, char **argv);
 int cli_run(int argc, char **argv);
+int cli_show(int argc, char **argv);
 int cli_simulate(int argc, char **argv);
 int cli_ps(int argc, char **argv);
 int cli_top(int argc, char **argv);

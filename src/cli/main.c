@@ -60,6 +60,11 @@ static const struct command {
      "graph for Graphviz, or as it is after each pass of the planner. A plan that was shown recently is only named. "
      "The exit code is that of the program;\n"
      "1 when it cannot be run.\n"},
+    {"show", cli_show, "shows what a file holds: a model, safetensors, .npy, .npz, .pt or BSON", "[--json] FILE",
+     JSON_HELP
+     "Names, dtypes, shapes, elements and bytes of its tensors, its metadata, and the layers of a model that\n"
+     "bt_save_model wrote, or of Flux's in BSON. No values are read but those of BSON. Of a malformed file the\n"
+     "reason and the offset, and the exit code 1.\n"},
     {"fit", cli_fit, "runs a program and compares its predicted with its measured memory",
      "[--json] -- PROGRAM [ARGUMENT...]",
      JSON_HELP

@@ -82,21 +82,29 @@ void cli_table_row(cli_table *table, ...) {
     va_end(cells);
 }
 
+/* Columns on a terminal: characters of UTF-8. */
+static int width_of(const char *text) {
+    int width = 0;
+    for (; *text; text++) width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
 static void print_row(const cli_table *table, char *const *row, const int *width) {
     for (int i = 0; i < table->columns; i++) {
         bool last = i == table->columns - 1;
         if (i) fputs("  ", stdout);
+        int spaces = width[i] - width_of(row[i]);
         if (table->right >> i & 1)
-            printf("%*s", width[i], row[i]);
+            printf("%*s%s", spaces, "", row[i]);
         else
-            printf("%-*s", last ? 0 : width[i], row[i]);
+            printf("%s%*s", row[i], last ? 0 : spaces, "");
     }
 }
 
 void cli_table_print(cli_table *table) {
     int *width = check_memory(calloc((size_t)table->columns, sizeof *width));
     for (size_t i = 0; i < table->count; i++) {
-        int *widest = &width[i % (size_t)table->columns], length = (int)strlen(table->cells[i]);
+        int *widest = &width[i % (size_t)table->columns], length = width_of(table->cells[i]);
         if (length > *widest) *widest = length;
     }
     for (size_t i = 0; i < table->count; i += (size_t)table->columns) {

@@ -1,48 +1,49 @@
-/* A model's parameters and states, and an optimiser's states, in files, each under its name. */
-#include <math.h>
-#include <stdio.h>
+/* A model's parameters and states in files, each under its name. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "array/handle.h"
 #include "base/alloc.h"
 #include "base/quote.h"
+#include "base/sized.h"
 #include "base/str.h"
-#include "file/safetensors.h"
+#include "file/fill.h"
+#include "file/flux.h"
+#include "file/rename.h"
+#include "file/structure.h"
 #include "file/tensors.h"
-#include "file/variables.h"
 #include "ir/dtype.h"
-#include "nn/optimizer.h"
+#include "nn/layer.h"
 
 typedef struct model {
-    const char *what;      /* "model", or "optimiser" */
-    const char *beside;    /* what the names of others' tensors in the file begin with; NULL: there are none */
     bt_shared **variables; /* the parameters, then the states */
     const char **names;
     bt_array **values; /* their present values */
     int count, parameter_count;
+    bti_names by_name;
+    int *tensors; /* of the file, by variable; -1: none */
+    bool *turned; /* by variable: the tensor has its axes in the opposite order */
 } model;
 
 static void model_free(model *m) {
     bti_free(m->variables);
     bti_free(m->names);
     bti_free(m->values);
-}
-
-static bt_status make_lists(model *m, int count) {
-    size_t room = (size_t)count + 1;
-    m->count = count;
-    m->variables = bti_calloc(room, sizeof *m->variables);
-    m->names = bti_calloc(room, sizeof *m->names);
-    m->values = bti_calloc(room, sizeof *m->values);
-    return m->variables && m->names && m->values ? BT_OK : bti_no_memory();
+    bti_free(m->tensors);
+    bti_free(m->turned);
+    bti_names_free(&m->by_name);
 }
 
 static bt_status model_open(model *m, const bt_layer *layer) {
-    *m = (model){.what = "model"};
+    *m = (model){0};
     BTI_TRY(bt_layer_status(layer));
     m->parameter_count = bt_parameters(layer, NULL, 0);
-    BTI_TRY(make_lists(m, m->parameter_count + bt_states(layer, NULL, 0)));
+    m->count = m->parameter_count + bt_states(layer, NULL, 0);
+    size_t room = (size_t)m->count + 1;
+    m->variables = bti_calloc(room, sizeof *m->variables);
+    m->names = bti_calloc(room, sizeof *m->names);
+    m->values = bti_calloc(room, sizeof *m->values);
+    if (!m->variables || !m->names || !m->values) return bti_no_memory();
     bt_parameters(layer, m->variables, m->parameter_count);
     bt_states(layer, m->variables + m->parameter_count, m->count - m->parameter_count);
     for (int i = 0; i < m->count; i++) {
@@ -59,37 +60,92 @@ static bt_status model_open(model *m, const bt_layer *layer) {
 bt_status bt_save_model(const char *path, const bt_layer *layer) {
     BTI_PUBLIC("bt_save_model");
     model m;
+    char *structure = NULL;
     bt_status status = model_open(&m, layer);
-    if (status == BT_OK) status = bt_save(path, m.names, m.values, m.count, NULL);
+    if (status == BT_OK) status = bti_structure_write(layer, &structure);
+    const char *const metadata[] = {BTI_STRUCTURE, structure, NULL};
+    if (status == BT_OK) status = bt_save(path, m.names, m.values, m.count, metadata);
+    free(structure);
     model_free(&m);
     return status;
 }
 
-/* --- differences ---------------------------------------------------------------------------------------------------- */
+/* --- options -------------------------------------------------------------------------------------------------------- */
 
-enum { SHOWN = 20 }; /* how many differences are named; more are counted */
+#define MEMBER(name) BTI_MEMBER(bt_load_options, name)
+static const bti_member load_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(rename), MEMBER(transpose),
+                                          MEMBER(torch)};
+#undef MEMBER
+static const bti_sized_type load_layout =
+    BTI_SIZED_TYPE(bt_load_options, "options", "BT_LOAD(.torch = true)", load_members, NULL);
 
-static void add_shape(bti_str *text, const char *dtype, int rank, bt_shape shape) {
-    bti_str_addf(text, "%s[", dtype);
-    for (int i = 0; i < rank && i < BT_MAX_RANK; i++)
-        bti_str_addf(text, "%s%lld", i ? ", " : "", (long long)shape.size[i]);
-    bti_str_add(text, rank > BT_MAX_RANK ? ", ...]" : "]");
+#define MEMBER(name) BTI_MEMBER(bt_model_options, name)
+static const bti_member open_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(key)};
+#undef MEMBER
+static const bti_sized_type open_layout =
+    BTI_SIZED_TYPE(bt_model_options, "options", "BT_MODEL(.key = \"model\")", open_members, NULL);
+
+/* --- which tensor is of which variable ------------------------------------------------------------------------------ */
+
+static bt_status prepare_match(model *m) {
+    m->tensors = bti_alloc(((size_t)m->count + 1) * sizeof *m->tensors);
+    m->turned = bti_calloc((size_t)m->count + 1, sizeof *m->turned);
+    if (!m->tensors || !m->turned || !bti_names_make(&m->by_name, m->count)) return bti_no_memory();
+    for (int i = 0; i < m->count; i++) {
+        m->tensors[i] = -1;
+        m->by_name.names[i] = m->names[i];
+    }
+    const char *twice = bti_names_sort(&m->by_name);
+    return twice ? bti_fail(BT_FAILED_PRECONDITION, "two parameters of the model have the name \"%s\"",
+                            bti_quote(twice).text)
+                 : BT_OK;
 }
 
-static bool tensor_fits(const bti_tensor *tensor, bt_array *value) {
+static bt_status match_tensors(model *m, const bt_tensors *file, const bti_name_rules *rename, bti_differences *d) {
+    bti_str name = {0};
+    bt_status status = BT_OK;
+    for (int i = 0; i < file->names.count && status == BT_OK; i++) {
+        bool kept = bti_name_rules_rename(rename, file->names.names[i], &name);
+        if (name.failed) status = bti_no_memory();
+        if (status != BT_OK || !kept) continue;
+        int variable = bti_names_find(&m->by_name, bti_str_text(&name));
+        if (variable < 0)
+            bti_add_extra(d, bti_str_text(&name));
+        else if (m->tensors[variable] >= 0)
+            status = bti_fail(BT_INVALID_ARGUMENT, "`rename` gives \"%s\" and \"%s\" of %s the same name, \"%s\"",
+                              bti_quote(file->names.names[m->tensors[variable]]).text,
+                              bti_quote(file->names.names[i]).text, file->file.path, bti_quote(name.text).text);
+        else
+            m->tensors[variable] = i;
+    }
+    bti_str_free(&name);
+    return status;
+}
+
+/* Weights of Dense layers. A layer that is used several times is visited as often. */
+static void turn_dense(model *m, const bt_layer *layer) {
+    for (int i = 0; i < layer->child_count; i++) turn_dense(m, layer->children[i]);
+    if (strcmp(layer->name, "Dense") || !layer->option_count || !layer->variable_count[BTI_PARAMETERS]) return;
+    for (int i = 0; i < m->parameter_count; i++)
+        if (m->variables[i] == layer->variables[BTI_PARAMETERS][0].shared) m->turned[i] = true;
+}
+
+static bt_status turn_tensors(model *m, const bt_layer *layer, const bt_load_options *o) {
+    bti_name_rules names;
+    bt_status status = bti_name_rules_parse(&names, o->transpose, false, "transpose");
+    if (o->torch) turn_dense(m, layer);
+    for (int i = 0; i < m->count && status == BT_OK; i++)
+        if (bti_name_rules_match(&names, m->names[i])) m->turned[i] = true;
+    bti_vec_free(&names);
+    return status;
+}
+
+static bool tensor_fits(const bti_tensor *tensor, bool turned, bt_array *value) {
     bt_shape shape = bt_shape_of(value);
-    return tensor->dtype == bt_dtype_of(value) && tensor->rank == shape.rank &&
-           !memcmp(tensor->shape.size, shape.size, (size_t)shape.rank * sizeof *shape.size);
-}
-
-static bool is_variable(const model *m, const char *name) {
-    for (int i = 0; i < m->count; i++)
-        if (!strcmp(m->names[i], name)) return true;
-    return false;
-}
-
-static bool is_beside(const model *m, const char *name) {
-    return m->beside && !strncmp(name, m->beside, strlen(m->beside));
+    bool fits = tensor->dtype == bt_dtype_of(value) && tensor->rank == shape.rank;
+    for (int d = 0; d < shape.rank && fits; d++)
+        fits = shape.size[d] == tensor->shape.size[turned ? shape.rank - 1 - d : d];
+    return fits;
 }
 
 /* A file may lack a state of integers, such as a count or a key: it keeps its value. */
@@ -97,165 +153,86 @@ static bool may_be_missing(const model *m, int i) {
     return i >= m->parameter_count && !bti_dtype_is_float(bt_dtype_of(m->values[i]));
 }
 
-/* Adds "; missing: a, b" and the like; returns how many differences there are. */
-static int list_missing(const model *m, const bt_tensors *file, bti_str *text) {
-    int found = 0;
-    for (int i = 0; i < m->count; i++)
-        if (bti_names_find(&file->names, m->names[i]) < 0 && !may_be_missing(m, i) && found++ < SHOWN)
-            bti_str_addf(text, "%s\"%s\"", found == 1 ? "; missing in the file: " : ", ", bti_quote(m->names[i]).text);
-    if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
-    return found;
-}
-
-static int list_extra(const model *m, const bt_tensors *file, bti_str *text) {
-    int found = 0;
-    char not_in[40];
-    snprintf(not_in, sizeof not_in, "; not in the %s: ", m->what);
-    for (int i = 0; i < file->names.count; i++)
-        if (!is_variable(m, file->names.names[i]) && !is_beside(m, file->names.names[i]) && found++ < SHOWN)
-            bti_str_addf(text, "%s\"%s\"", found == 1 ? not_in : ", ", bti_quote(file->names.names[i]).text);
-    if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
-    return found;
-}
-
-static bt_status list_misshaped(const model *m, const bt_tensors *file, bti_str *text, int *all) {
-    int found = 0;
-    for (int i = 0; i < m->count; i++) {
-        int index = bti_names_find(&file->names, m->names[i]);
+static bt_status compare_with_file(model *m, const bt_layer *layer, const bt_tensors *file, const bt_load_options *o) {
+    bti_differences d = {0};
+    bti_name_rules rename;
+    bt_status status = bti_name_rules_parse(&rename, o->rename, true, "rename");
+    if (status == BT_OK) status = prepare_match(m);
+    if (status == BT_OK) status = match_tensors(m, file, &rename, &d);
+    if (status == BT_OK) status = turn_tensors(m, layer, o);
+    for (int i = 0; i < m->count && status == BT_OK; i++) {
         bti_tensor tensor;
-        if (index < 0) continue;
-        BTI_TRY(file->format->describe(file, index, &tensor));
-        if (tensor_fits(&tensor, m->values[i]) || found++ >= SHOWN) continue;
-        bt_dtype dtype = bt_dtype_of(m->values[i]);
-        const bti_tensor_dtype *known = bti_tensor_dtype_of(dtype);
-        bti_str_addf(text, "%s\"%s\" is ", found == 1 ? "; different: " : ", ", bti_quote(m->names[i]).text);
-        add_shape(text, tensor.dtype_name, tensor.rank, tensor.shape);
-        bti_str_add(text, " in the file and ");
-        add_shape(text, known ? known->name : "?", bt_rank(m->values[i]), bt_shape_of(m->values[i]));
-        bti_str_addf(text, " in the %s", m->what);
+        if (m->tensors[i] < 0 && !may_be_missing(m, i)) bti_add_missing(&d, m->names[i]);
+        if (m->tensors[i] < 0) continue;
+        status = file->format->describe(file, m->tensors[i], &tensor);
+        if (status == BT_OK && !tensor_fits(&tensor, m->turned[i], m->values[i]))
+            bti_add_different(&d, m->names[i], &tensor, m->turned[i], m->values[i]);
     }
-    if (found > SHOWN) bti_str_addf(text, " and %d more", found - SHOWN);
-    *all += found;
-    return BT_OK;
-}
-
-static bt_status compare_with_file(const model *m, const bt_tensors *file) {
-    bti_str text = {0};
-    int found = list_missing(m, file, &text) + list_extra(m, file, &text);
-    bt_status status = list_misshaped(m, file, &text, &found);
-    if (status == BT_OK && found)
-        status = bti_fail(BT_INVALID_ARGUMENT, "%s does not fit the %s (nothing was changed)%s", file->file.path,
-                          m->what, bti_str_text(&text));
-    bti_str_free(&text);
-    return status;
+    bti_vec_free(&rename);
+    return bti_differences_end(&d, file->file.path, status);
 }
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */
 
-static bt_status read_values(model *m, const bt_tensors *file) {
-    BTI_TRY(compare_with_file(m, file));
-    for (int i = 0; i < m->count; i++) {
-        int index = bti_names_find(&file->names, m->names[i]);
-        if (index < 0) continue;
-        BT_ON(bt_device_long_name(bt_device_of(m->values[i]))) m->values[i] = file->format->read(file, index);
-        BTI_TRY(bt_block(m->values[i]));
-    }
-    return BT_OK;
+static bt_array *turned(bt_array *value) {
+    bt_axes axes = BT_AXES(0);
+    axes.count = bt_rank(value);
+    for (int i = 0; i < axes.count; i++) axes.axis[i] = axes.count - 1 - i;
+    return axes.count > 1 ? bt_permute_axes(value, axes) : value;
 }
 
-bt_status bt_load_model(const char *path, bt_layer *layer) {
+static bt_status load_values(model *m, const bt_tensors *file) {
+    for (int i = 0; i < m->count; i++) {
+        if (m->tensors[i] < 0) continue;
+        BT_ON(bt_device_long_name(bt_device_of(m->values[i]))) {
+            bt_array *value = file->format->read(file, m->tensors[i]);
+            m->values[i] = m->turned[i] ? turned(value) : value;
+        }
+        BTI_TRY(bt_block(m->values[i]));
+    }
+    return bt_set_all(m->variables, m->values, m->count);
+}
+
+bt_status bt_load_model(const char *path, bt_layer *layer, const bt_load_options *options) {
     BTI_PUBLIC("bt_load_model");
     model m;
     bt_tensors *file = NULL;
+    bt_load_options o = {.size = sizeof o};
+    if (options) BTI_TRY(bti_options_take(&load_layout, "bt_load_model", options, &o));
     bt_status status = model_open(&m, layer);
     if (status == BT_OK) status = bt_tensors_open(path, &file);
-    if (status == BT_OK) status = read_values(&m, file);
-    if (status == BT_OK) status = bt_set_all(m.variables, m.values, m.count);
+    if (status == BT_OK) status = compare_with_file(&m, layer, file, &o);
+    if (status == BT_OK) status = load_values(&m, file);
     bt_tensors_close(file);
     model_free(&m);
     return status;
 }
 
-bt_status bti_variables_load(const bt_tensors *file, const char *what, bt_shared *const *variables,
-                             const char *const *names, int count, const char *beside) {
-    model m = {.what = what, .beside = beside};
-    bt_status status = make_lists(&m, count);
-    m.parameter_count = count;
-    for (int i = 0; i < count && status == BT_OK; i++) {
-        m.variables[i] = variables[i];
-        m.names[i] = names[i];
-        m.values[i] = bt_value(variables[i]);
-    }
-    if (status == BT_OK) status = read_values(&m, file);
-    if (status == BT_OK) status = bt_set_all(m.variables, m.values, m.count);
-    model_free(&m);
-    return status;
+/* --- opening --------------------------------------------------------------------------------------------------------- */
+
+static bt_status make_model(const bt_tensors *file, const char *key, bt_layer **layer) {
+    const struct bti_julia *julia = bti_bson_content(file);
+    if (julia) return bti_flux_open(julia, key, layer);
+    if (key) return bti_fail(BT_INVALID_ARGUMENT, "%s is %s; `key` is for BSON", file->file.path, file->format->name);
+    const char *structure = file->format->metadata(file, BTI_STRUCTURE);
+    if (structure) return bti_structure_open(file, structure, layer);
+    return bti_fail(BT_FAILED_PRECONDITION,
+                    "%s (%s) has no structure of a model, which bt_save_model writes; make the model, and "
+                    "bt_load_model reads the file into it",
+                    file->file.path, file->format->name);
 }
 
-/* --- optimisers ------------------------------------------------------------------------------------------------------- */
-
-static const char rule_key[] = "optimizer", rate_key[] = "rate";
-
-static bt_status states_open(model *m, const bt_optimizer *optimizer) {
-    *m = (model){.what = "optimiser"};
-    BTI_TRY(bt_optimizer_status(optimizer));
-    BTI_TRY(make_lists(m, bt_optimizer_states(optimizer, NULL, 0)));
-    int listed = bt_optimizer_states(optimizer, m->variables, m->count); /* other threads may make more */
-    if (listed < m->count) m->count = listed;
-    m->parameter_count = m->count;
-    for (int i = 0; i < m->count; i++) {
-        m->names[i] = bt_shared_name(m->variables[i]);
-        m->values[i] = bt_value(m->variables[i]);
-        BTI_TRY(bti_fail_with(bti_array_error(m->values[i])));
-    }
-    return BT_OK;
-}
-
-bt_status bt_save_optimizer(const char *path, const bt_optimizer *optimizer) {
-    BTI_PUBLIC("bt_save_optimizer");
-    model m;
-    bt_status status = states_open(&m, optimizer);
-    if (status == BT_OK) {
-        char rate[32];
-        snprintf(rate, sizeof rate, "%.17g", bt_optimizer_rate(optimizer));
-        const char *metadata[] = {rule_key, bt_optimizer_name(optimizer), rate_key, rate, NULL};
-        status = bt_save(path, m.names, m.values, m.count, metadata);
-    }
-    model_free(&m);
-    return status;
-}
-
-/* rate: NaN when the file, of another program, has none. */
-static bt_status check_rule(const bt_tensors *file, const bt_optimizer *optimizer, double *rate) {
-    const char *rule = bt_tensors_metadata(file, rule_key), *text = bt_tensors_metadata(file, rate_key);
-    char *end = NULL;
-    *rate = text ? strtod(text, &end) : NAN;
-    if (rule && strcmp(rule, bt_optimizer_name(optimizer)) != 0)
-        return bti_fail(BT_INVALID_ARGUMENT, "%s has the states of \"%s\", the optimiser is %s (nothing was changed)",
-                        file->file.path, bti_quote(rule).text, bt_optimizer_name(optimizer));
-    if (text && (*end || !isfinite(*rate)))
-        return bti_fail(BT_DATA_LOSS, "%s: the rate \"%s\" is no finite number", file->file.path, bti_quote(text).text);
-    return BT_OK;
-}
-
-static bt_status load_states(const char *path, bt_optimizer *optimizer, model *m) {
+bt_layer *bt_model_open(const char *path, const bt_model_options *options) {
+    BTI_CALL("bt_model_open");
     bt_tensors *file = NULL;
-    double rate = NAN;
-    bt_status status = bt_tensors_open(path, &file);
-    if (status == BT_OK) status = check_rule(file, optimizer, &rate);
-    if (status == BT_OK) status = read_values(m, file);
-    if (isnan(rate)) rate = bt_optimizer_rate(optimizer);
-    if (status == BT_OK) status = bti_optimizer_restore(optimizer, m->variables, m->values, m->count, rate);
-    bt_tensors_close(file);
-    return status;
-}
-
-bt_status bt_load_optimizer(const char *path, bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
-    BTI_PUBLIC("bt_load_optimizer");
-    BTI_TRY(bt_optimizer_prepare(optimizer, parameters, count));
-    model m;
-    bt_status status = states_open(&m, optimizer);
-    if (status == BT_OK) status = load_states(path, optimizer, &m);
-    model_free(&m);
-    return status;
+    bt_layer *layer = NULL, *kept = NULL;
+    bt_model_options o = {.size = sizeof o};
+    if (options && bti_options_take(&open_layout, "bt_model_open", options, &o) != BT_OK) return bti_layer_own(NULL);
+    BT_SCOPE {
+        bt_status status = bt_tensors_open(path, &file);
+        if (status == BT_OK) status = make_model(file, o.key, &layer);
+        if (status == BT_OK) kept = bt_layer_retain(layer);
+        bt_tensors_close(file);
+    }
+    return bti_layer_own(kept);
 }

@@ -10,7 +10,9 @@
 #include "base/alloc.h"
 #include "base/quote.h"
 #include "base/str.h"
+#include "file/safetensors.h"
 #include "file/strides.h"
+#include "file/tensors.h"
 #include "ir/dtype.h"
 
 enum { MAX_HEADER = 1 << 20 };
@@ -224,6 +226,29 @@ bt_array *bt_load_npy(const char *path) {
     bt_array *array = status == BT_OK ? bti_npy_read(&n) : bti_file_poison();
     bti_file_close(&file);
     BTI_RETURN(array);
+}
+
+/* --- as an archive of one array ------------------------------------------------------------------------------------- */
+
+static bt_status describe_npy(const bt_tensors *t, int index, bti_tensor *tensor) {
+    (void)index;
+    const bti_npy *n = t->content;
+    *tensor = (bti_tensor){bti_tensor_dtype_of(n->dtype)->name, n->dtype, n->shape.rank, n->shape};
+    return BT_OK;
+}
+static bt_array *read_npy(const bt_tensors *t, int index) {
+    (void)index;
+    return bti_npy_read(t->content);
+}
+bt_status bti_open_npy(bt_tensors *t) {
+    static const bti_archive_format npy = {"NumPy .npy",    describe_npy,         read_npy,
+                                           bti_no_metadata, bti_no_metadata_name, bti_free};
+    bti_npy *n = t->content = bti_calloc(1, sizeof *n);
+    t->format = &npy;
+    if (!n || !bti_names_make(&t->names, 1)) return bti_no_memory();
+    t->names.names[0] = "";
+    (void)bti_names_sort(&t->names);
+    return bti_npy_read_header(n, &t->file);
 }
 
 /* --- writing -------------------------------------------------------------------------------------------------------- */

@@ -35,10 +35,9 @@ static bt_array *read_member(const bt_tensors *t, int index) {
     return array;
 }
 
-static const char *no_metadata(const bt_tensors *t, const char *key) { return (void)t, (void)key, NULL; }
-
 bt_status bti_open_npz(bt_tensors *t) {
-    static const bti_archive_format npz = {describe_member, read_member, no_metadata, bti_free};
+    static const bti_archive_format npz = {"NumPy .npz",    describe_member,      read_member,
+                                           bti_no_metadata, bti_no_metadata_name, bti_free};
     const bti_names *members = &t->zip.names;
     size_t bytes = 1;
     for (int i = 0; i < members->count; i++) {

@@ -280,6 +280,11 @@ static const char *find_metadata(const bt_tensors *t, const char *key) {
     return index < 0 ? NULL : c->metadata.items[index].value;
 }
 
+static const char *pickled_metadata_name(const bt_tensors *t, int index) {
+    const content *c = t->content;
+    return index < c->keys.count ? c->keys.names[index] : NULL;
+}
+
 static void clear_content(void *object) {
     content *c = object;
     for (size_t i = 0; i < c->tensors.count; i++) free_entry(&c->tensors.items[i]);
@@ -310,7 +315,8 @@ static bt_status check_byte_order(const bt_tensors *t, const content *c) {
 }
 
 bt_status bti_open_pt(bt_tensors *t, int pickle_member) {
-    static const bti_archive_format pt = {describe_tensor, read_tensor, find_metadata, clear_content};
+    static const bti_archive_format pt = {"PyTorch .pt", describe_tensor,       read_tensor,
+                                          find_metadata, pickled_metadata_name, clear_content};
     content *c = t->content = bti_calloc(1, sizeof *c);
     if (!c) return bti_no_memory();
     c->pickled.fd = -1;

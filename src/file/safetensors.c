@@ -199,6 +199,12 @@ bt_status bti_parse_json(const bti_file *file, uint64_t offset, const char *text
     return json_is_object(*json) ? BT_OK : bti_file_damaged(file, offset, "the header is no object");
 }
 
+const char *bti_json_key(json_t *object, int index) {
+    void *at = json_object_iter(object);
+    while (at && index-- > 0) at = json_object_iter_next(object, at);
+    return at ? json_object_iter_key(at) : NULL;
+}
+
 static bt_status parse_header(content *c, const header *h) {
     BTI_TRY(bti_parse_json(h->file, 8, h->text, h->length, &c->header));
     return take_entries(c, h);
@@ -265,6 +271,10 @@ static const char *find_metadata(const bt_tensors *t, const char *key) {
     return json_string_value(json_object_get(json_object_get(c->header, BTI_SAFETENSORS_METADATA), key));
 }
 
+static const char *header_metadata_name(const bt_tensors *t, int index) {
+    return bti_json_key(json_object_get(((const content *)t->content)->header, BTI_SAFETENSORS_METADATA), index);
+}
+
 static void clear_content(void *object) {
     content *c = object;
     json_decref(c->header);
@@ -272,8 +282,10 @@ static void clear_content(void *object) {
     bti_free(c);
 }
 
+static const bti_archive_format safetensors = {"safetensors", describe_tensor,      read_tensor,
+                                               find_metadata, header_metadata_name, clear_content};
+
 bt_status bti_open_safetensors(bt_tensors *t) {
-    static const bti_archive_format safetensors = {describe_tensor, read_tensor, find_metadata, clear_content};
     content *c = t->content = bti_calloc(1, sizeof *c);
     if (!c) return bti_no_memory();
     t->format = &safetensors;

@@ -22,6 +22,9 @@ const bti_tensor_dtype *bti_tensor_dtype_of(bt_dtype dtype);
 /* The object of a JSON text that stands at this offset of a file; *json is the caller's, also after an error. */
 bt_status bti_parse_json(const bti_file *file, uint64_t offset, const char *text, size_t length, json_t **json);
 
+/* The name of member `index` of an object, in their order; NULL past the last, or for another value. */
+const char *bti_json_key(json_t *object, int index);
+
 /* --- writing -------------------------------------------------------------------------------------------------------- */
 
 /* A file's header and arrays, in the order of the data. */

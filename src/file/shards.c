@@ -65,6 +65,10 @@ static const char *find_metadata(const bt_tensors *t, const char *key) {
     return json_string_value(json_object_get(json_object_get(((const content *)t->content)->index, "metadata"), key));
 }
 
+static const char *index_metadata_name(const bt_tensors *t, int index) {
+    return bti_json_key(json_object_get(((const content *)t->content)->index, "metadata"), index);
+}
+
 static void clear_content(void *object) {
     content *c = object;
     for (int i = 0; c->shards && i < c->files.count; i++) {
@@ -132,7 +136,8 @@ static bt_status name_shards(const char *index_path, content *c) {
 }
 
 bt_status bti_open_shards(bt_tensors *t) {
-    static const bti_archive_format shards = {describe_in_shard, read_in_shard, find_metadata, clear_content};
+    static const bti_archive_format shards = {"safetensors in shards", describe_in_shard,   read_in_shard,
+                                              find_metadata,           index_metadata_name, clear_content};
     content *c = t->content = bti_calloc(1, sizeof *c);
     if (!c) return bti_no_memory();
     t->format = &shards;

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/quote.h"
+#include "base/sized.h"
 
 static void clear_tensors(void *object) {
     bt_tensors *t = object;
@@ -47,6 +48,43 @@ const char *bt_tensors_name(const bt_tensors *t, int index) {
 
 const char *bt_tensors_metadata(const bt_tensors *t, const char *key) {
     return key && tensors_are_open(t, "bt_tensors_metadata") ? t->format->metadata(t, key) : NULL;
+}
+
+const char *bt_tensors_metadata_name(const bt_tensors *t, int index) {
+    return index >= 0 && tensors_are_open(t, "bt_tensors_metadata_name") ? t->format->metadata_name(t, index) : NULL;
+}
+
+const char *bt_tensors_format(const bt_tensors *t) {
+    return tensors_are_open(t, "bt_tensors_format") ? t->format->name : NULL;
+}
+
+const char *bti_no_metadata(const bt_tensors *t, const char *key) { return (void)t, (void)key, NULL; }
+const char *bti_no_metadata_name(const bt_tensors *t, int index) { return (void)t, (void)index, NULL; }
+
+#define MEMBER(name) BTI_MEMBER(bt_tensor_info, name)
+static const bti_member info_members[] = {MEMBER(size),  MEMBER(name), MEMBER(dtype_name),
+                                          MEMBER(dtype), MEMBER(rank), MEMBER(shape)};
+#undef MEMBER
+static const bti_sized_type info_layout =
+    BTI_SIZED_TYPE(bt_tensor_info, "contents of info", "bt_tensor_info info = BT_TENSOR_INFO_INIT", info_members, NULL);
+
+bt_status bt_tensors_describe(const bt_tensors *t, int index, bt_tensor_info *info) {
+    BTI_PUBLIC("bt_tensors_describe");
+    BTI_TRY(bti_handle_check(BTI_OWNED_TENSORS, t, "bt_tensors_describe"));
+    BTI_TRY(bti_sized_check(&info_layout, "bt_tensors_describe", info));
+    if (index < 0 || index >= t->names.count)
+        return bti_fail(BT_OUT_OF_RANGE, "%s holds %d tensors; there is no number %d", t->file.path, t->names.count,
+                        index);
+    bti_tensor tensor;
+    BTI_TRY(t->format->describe(t, index, &tensor));
+    bt_tensor_info known = {.size = sizeof known,
+                            .name = t->names.names[index],
+                            .dtype_name = tensor.dtype_name,
+                            .dtype = tensor.dtype,
+                            .rank = tensor.rank,
+                            .shape = tensor.shape};
+    bti_info_give(&info_layout, &known, info);
+    return BT_OK;
 }
 
 bt_array *bt_tensors_get(bt_tensors *t, const char *name) {

@@ -4,9 +4,9 @@
 
 #include <berth/file.h>
 
-/* Sets each variable to the tensor of its name: all or none. A tensor that is missing, another shape or dtype, and a tensor that is no variable's are INVALID_ARGUMENT with the
- * differences. `what`: "model". `beside`: names that begin so are others' tensors; may be NULL. */
-bt_status bti_variables_load(const bt_tensors *file, const char *what, bt_shared *const *variables,
-                             const char *const *names, int count, const char *beside);
+/* values[i]: on the variable's device, computed, the tensor of its name. INVALID_ARGUMENT, with the differences: a tensor is missing, has another shape or dtype, or is no variable's.
+ * `what`: "optimiser". `beside`: names that begin so are others' tensors; NULL: there are none. */
+bt_status bti_variables_read(const bt_tensors *file, const char *what, bt_shared *const *variables,
+                             const char *const *names, int count, const char *beside, bt_array **values);
 
 #endif

@@ -45,23 +45,6 @@ bt_array *bti_add_bias(bt_array *y, bt_array *bias) {
 
 /* --- activations ----------------------------------------------------------------------------------------------------------- */
 
-bt_array *bt_softmax_last(bt_array *x) {
-    BTI_PUBLIC("bt_softmax_last");
-    BTI_RETURN(bt_softmax(x, -1));
-}
-
-const char *bti_activation_name(bt_activation *activation) {
-    static const struct {
-        bt_activation *function;
-        const char *name;
-    } known[] = {{bt_relu, "relu"}, {bt_sigmoid, "sigmoid"},   {bt_tanh, "tanh"},         {bt_gelu, "gelu"},
-                 {bt_silu, "silu"}, {bt_softplus, "softplus"}, {bt_identity, "identity"}, {bt_softmax_last, "softmax"}};
-    if (!activation) return "";
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].function == activation) return known[i].name;
-    return "function";
-}
-
 const char *bti_activation_text(bt_activation *activation, char text[40]) {
     snprintf(text, 40, "%s%s", activation ? ", " : "", bti_activation_name(activation));
     return text;

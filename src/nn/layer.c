@@ -72,6 +72,12 @@ bool bti_layer_add_variable(bt_layer *layer, bti_variables kind, const char *nam
     return true;
 }
 
+void bti_layer_set_variable(bt_layer *layer, bti_variables kind, int i, bt_shared *shared) {
+    bt_shared *before = layer->variables[kind][i].shared;
+    layer->variables[kind][i].shared = bt_shared_retain(shared);
+    bt_shared_release(before);
+}
+
 bool bti_layer_add_child(bt_layer *layer, const char *name, bt_layer *child) {
     int count = layer->child_count;
     bt_layer **children = longer_list(layer->children, count, sizeof *children);
@@ -87,8 +93,13 @@ bool bti_layer_add_child(bt_layer *layer, const char *name, bt_layer *child) {
     return true;
 }
 
+static void lose_options(bt_layer *layer) {
+    for (int i = 0; i < layer->option_count; i++) bti_free(layer->options[i].value);
+    layer->option_count = BTI_OPTIONS_LOST;
+}
+
 bt_layer *bti_layer_note(bt_layer *layer, const char *name, const char *format, ...) {
-    if (layer->head.error) return layer;
+    if (layer->head.error || layer->option_count == BTI_OPTIONS_LOST) return layer;
     bti_str value = {0};
     va_list arguments;
     va_start(arguments, format);
@@ -99,14 +110,16 @@ bt_layer *bti_layer_note(bt_layer *layer, const char *name, const char *format, 
     char *taken = bti_str_take(&value);
     if (list && taken)
         list[layer->option_count++] = (bti_layer_option){name, taken};
-    else
+    else {
         bti_free(taken);
+        lose_options(layer);
+    }
     return layer;
 }
 
 int bti_layer_options(const bt_layer *layer, const bti_layer_option **options) {
     *options = layer->options;
-    return layer->option_count;
+    return layer->option_count > 0 ? layer->option_count : 0;
 }
 
 /* --- texts ------------------------------------------------------------------------------------------------------------ */

@@ -8,6 +8,7 @@
 #include "base/str.h"
 
 #define BTI_LAYER_DEPTH 200
+#define BTI_OPTIONS_LOST (-1)
 
 typedef struct bti_layer_variable {
     char *name;
@@ -41,7 +42,7 @@ struct bt_layer {
     char **child_names;
     int child_count;
     bti_layer_option *options;
-    int option_count;
+    int option_count; /* BTI_OPTIONS_LOST: memory was short when they were noted; the layer works, but is not written to a file */
     int depth; /* levels below it; at most BTI_LAYER_DEPTH: walks over the tree recurse */
     bt_layer_hook_fn *hook;
     void *hook_data;
@@ -85,10 +86,33 @@ bt_array *bti_bring_beside(bt_array *x, const bt_array *beside);
 /* bti_bring x to the device of the model's first parameter; returns x if there is none. */
 bt_array *bti_bring_batch(bt_array *x, const bt_layer *model);
 
+/* --- made again -------------------------------------------------------------------------------------------------------- */
+
+/* A layer as a file describes it, not trusted. */
+typedef struct bti_layer_plan {
+    bt_layer_record record; /* its values are asked for only of registered layers */
+    const bti_layer_option *options;
+    int option_count;
+    int64_t most_elements; /* of a variable: more cannot be in the file, and is refused before it is allocated */
+} bti_layer_plan;
+/* Whether berth/layers.h has a layer of that name; whether such a layer makes its children itself. */
+bool bti_layer_is_known(const char *name);
+bool bti_layer_makes_children(const char *name);
+/* The layer, of the innermost scope, with weights of zero; poisoned: UNIMPLEMENTED for a name that nothing makes, INVALID_ARGUMENT for options that it lacks or that do not fit. */
+bt_layer *bti_layer_again(const bti_layer_plan *plan);
+/* Puts another variable in the place of one of the layer's, which nothing else uses yet. */
+void bti_layer_set_variable(bt_layer *layer, bti_variables kind, int i, bt_shared *shared);
+/* Gives each variable the name of its path, as bt_layer_new does. */
+bt_status bti_layer_name_variables(bt_layer *layer);
+
 /* --- for the families ------------------------------------------------------------------------------------------------- */
 
-/* "relu" for bt_relu, ...; "function" for one that berth does not know; "" for NULL. */
+/* "relu" for bt_relu, ...; the name of a registered one; "function" for one that berth does not know; "" for NULL. */
 const char *bti_activation_name(bt_activation *activation);
+/* The other way: false for a name that nothing has. "": NULL. */
+bool bti_activation_find(const char *name, bt_activation **activation);
+/* Why a name cannot be registered: bt_activation_register, bt_layer_register. */
+bt_status bti_check_registered(const char *name, bool has_function, bool taken);
 /* ", relu", or "". */
 const char *bti_activation_text(bt_activation *activation, char text[40]);
 static inline bt_array *bti_activate(bt_activation *activation, bt_array *y) { return activation ? activation(y) : y; }

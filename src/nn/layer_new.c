@@ -17,26 +17,38 @@ static const bti_sized_type layer_layout =
 
 /* --- names of variables by their path ----------------------------------------------------------------------------------- */
 
-static void name_variables(bt_layer *layer, bti_str *path);
+static bool name_variables(bt_layer *layer, bti_str *path);
 
-static void name_child(bt_layer *layer, int i, bti_str *path) {
+static bool name_child(bt_layer *layer, int i, bti_str *path) {
     size_t length = path->length;
     bti_str_addf(path, "%s.", layer->child_names[i]);
-    name_variables(layer->children[i], path);
+    bool whole = !path->failed && name_variables(layer->children[i], path);
     path->length = length;
+    return whole;
 }
 
-/* "0.weight". From the last child to the first and the layer's own at the end, so that a variable with several paths gets the first one. */
-static void name_variables(bt_layer *layer, bti_str *path) {
+/* "0.weight". From the last child to the first and the layer's own at the end, so that a variable with several paths gets the first one. False: memory is short. */
+static bool name_variables(bt_layer *layer, bti_str *path) {
     size_t length = path->length;
-    for (int i = layer->child_count - 1; i >= 0; i--) name_child(layer, i, path);
+    for (int i = layer->child_count - 1; i >= 0; i--)
+        if (!name_child(layer, i, path)) return false;
     for (int kind = 0; kind < BTI_VARIABLES; kind++)
         for (int i = 0; i < layer->variable_count[kind]; i++) {
             const bti_layer_variable *variable = &layer->variables[kind][i];
             bti_str_add(path, variable->name);
+            if (path->failed) return false;
             bt_shared_set_name(variable->shared, bti_str_text(path));
+            if (strcmp(bt_shared_name(variable->shared), bti_str_text(path))) return false;
             path->length = length;
         }
+    return true;
+}
+
+bt_status bti_layer_name_variables(bt_layer *layer) {
+    bti_str path = {0};
+    bool whole = name_variables(layer, &path);
+    bti_str_free(&path);
+    return whole ? BT_OK : bti_no_memory();
 }
 
 /* --- checks ------------------------------------------------------------------------------------------------------------- */
@@ -136,11 +148,8 @@ static bt_layer *make_layer(const char *name, bt_forward *forward, const bt_laye
     if (check_new_layer(name, forward, o) != BT_OK) return NULL;
     bt_layer *layer = bti_layer_bare(name, o->text, forward, o->forward_all);
     if (!layer) return NULL;
-    if (add_parts(layer, o) == BT_OK) {
+    if (add_parts(layer, o) == BT_OK && bti_layer_name_variables(layer) == BT_OK) {
         layer->data = data;
-        bti_str path = {0};
-        name_variables(layer, &path);
-        bti_str_free(&path);
         return layer;
     }
     bt_layer_release(layer);

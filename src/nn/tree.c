@@ -131,6 +131,7 @@ static bt_shared *map_variable(mapping *m, bt_shared *from) {
     m->variables.items[m->variables.count++] = to;
     if (!made) return NULL;
     bt_shared_set_name(to, bt_shared_name(from));
+    if (strcmp(bt_shared_name(to), bt_shared_name(from))) return (void)bti_no_memory(), NULL;
     if (bt_shared_is_frozen(from)) (void)bt_shared_freeze(to, true);
     return to;
 }
@@ -153,6 +154,7 @@ static void share_settings(const bt_layer *from, bt_layer *to) {
     to->hook_data = from->hook_data;
     to->gradient_hook = from->gradient_hook;
     to->gradient_hook_data = from->gradient_hook_data;
+    if (from->option_count == BTI_OPTIONS_LOST) to->option_count = BTI_OPTIONS_LOST;
     for (int i = 0; i < from->option_count; i++)
         (void)bti_layer_note(to, from->options[i].name, "%s", from->options[i].value);
 }

@@ -1,4 +1,5 @@
-/* safetensors: any bytes are a file whose tensors can all be read, or are refused with a reason. */
+/* safetensors: any bytes are a file whose tensors can all be read, or are refused with a reason. Those of other formats are of no
+ * interest here. */
 #include <string.h>
 
 #include "fuzz_file.h"
@@ -11,7 +12,7 @@ static void read_all(bt_tensors *tensors, size_t size) {
         fuzz_read(x);
         if (bt_peek_status(x) == BT_OK) bytes += (size_t)bt_count(x) * bt_dtype_size(bt_dtype_of(x));
     }
-    if (bytes > size) abort();
+    if (bytes > size && !strcmp(bt_tensors_format(tensors), "safetensors")) abort();
     (void)bt_tensors_metadata(tensors, "cases");
     fuzz_read(bt_tensors_get(tensors, "not there"));
 }
@@ -23,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         bt_status status = bt_tensors_open(path, &tensors);
         if (status == BT_OK)
             read_all(tensors, size);
-        else if (status != BT_DATA_LOSS || !strstr(bt_error_text(), ": byte "))
+        else if (status != BT_UNIMPLEMENTED && (status != BT_DATA_LOSS || !strstr(bt_error_text(), ": byte ")))
             abort();
         bt_tensors_close(tensors);
     }

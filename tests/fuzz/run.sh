@@ -18,6 +18,9 @@ for words in src/render/c/*.h; do
 done
 flags=(-std=gnu17 -gline-tables-only -D_GNU_SOURCE -DBERTH_BUILDING=1 -DBTI_DEBUG=1 -DBERTH_VERSION='"fuzz"' -ffp-contract=off -fno-omit-frame-pointer
     -Iinclude -Isrc -I"$out/generated")
+packages=$(sed -n 's/^set(BERTH_PACKAGES \([^)]*\)).*/\1/p' CMakeLists.txt)
+# shellcheck disable=SC2086,SC2207
+flags+=($(pkg-config --cflags $packages))
 checks=(-O1 -fsanitize=address,undefined -fno-sanitize-recover=all)
 if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return d && n > 9; }' |
     "$cc" -x c - -fsanitize=fuzzer,address,undefined -o "$out/probe" 2>/dev/null; then
@@ -25,7 +28,7 @@ if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) {
     exit 77
 fi
 depends=()
-read -ra depends < <(sed -n 's/^set(BERTH_PACKAGES \([^)]*\)).*/\1/p' CMakeLists.txt | xargs pkg-config --cflags --libs)
+read -ra depends < <(echo "$packages" | xargs pkg-config --libs)
 
 # The library once; objects are made again when any header is newer. The folders that inputs reach are instrumented (with --long all are).
 watched='^src/(array|base|cache|device|drivers/(cpu/compiled|sim)|file|ir|nn|task/value)' objects_in=$out/objects
