@@ -12,9 +12,7 @@ static bool same_form(const bti_tensor *tensor, bt_array *value) {
            !memcmp(tensor->shape.size, shape.size, (size_t)shape.rank * sizeof *shape.size);
 }
 
-static bool is_beside(const char *name, const char *beside) {
-    return beside && !strncmp(name, beside, strlen(beside));
-}
+static bool is_beside(const char *name, const char *beside) { return beside && !strncmp(name, beside, strlen(beside)); }
 
 static bt_status list_extra(const bt_tensors *file, const char *const *names, int count, const char *beside,
                             bti_differences *d) {
@@ -31,8 +29,8 @@ static bt_status list_extra(const bt_tensors *file, const char *const *names, in
     return status;
 }
 
-static bt_status compare(const bt_tensors *file, const char *what, const char *const *names, int count, const char *beside,
-                         bt_array *const *values) {
+static bt_status compare(const bt_tensors *file, const char *what, const char *const *names, int count,
+                         const char *beside, bt_array *const *values) {
     bti_differences d = {.what = what};
     bt_status status = list_extra(file, names, count, beside, &d);
     for (int i = 0; i < count && status == BT_OK; i++) {
@@ -43,7 +41,8 @@ static bt_status compare(const bt_tensors *file, const char *what, const char *c
             continue;
         }
         status = file->format->describe(file, index, &tensor);
-        if (status == BT_OK && !same_form(&tensor, values[i])) bti_add_different(&d, names[i], &tensor, false, values[i]);
+        if (status == BT_OK && !same_form(&tensor, values[i]))
+            bti_add_different(&d, names[i], &tensor, false, values[i]);
     }
     return bti_differences_end(&d, file->file.path, status);
 }

@@ -309,9 +309,15 @@ static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
     variables v;
     bt_status status = list_variables(c, &v);
     const char **names = bti_calloc((size_t)v.count + 1, sizeof *names);
-    if (status == BT_OK && !names) status = bti_no_memory();
+    bt_array **values = bti_calloc((size_t)v.count + 1, sizeof(bt_array *));
+    if (status == BT_OK && (!names || !values)) status = bti_no_memory();
     for (int i = 0; i < v.count && status == BT_OK; i++) names[i] = bti_str_text(&v.names[i]);
-    if (status == BT_OK) status = bti_variables_load(file, "model and its optimiser", v.list, names, v.count, own);
+    BT_SCOPE {
+        if (status == BT_OK)
+            status = bti_variables_read(file, "model and its optimiser", v.list, names, v.count, own, values);
+        if (status == BT_OK) status = bt_set_all(v.list, values, v.count);
+    }
+    bti_free(values);
     bti_free(names);
     free_variables(&v);
     return status;
