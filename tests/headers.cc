@@ -129,6 +129,10 @@ static int options() {
         bt_fit_options fit;
         fit.epochs = 5;
         if (bt_fit(nullptr, nullptr, nullptr, nullptr, BT_FIT_OPTIONS(.epochs = 5, .quiet = true), &report) != BT_OK) return 1;
+        bt_layer *model = bt_model_open("m.bson", .key = "model");
+        if (bt_load_model("m.pt", model, .rename = "module.*=*", .torch = true) != BT_OK) return 1;
+        bt_tensor_info tensor = BT_TENSOR_INFO_INIT;
+        if (bt_tensors_describe(nullptr, 0, &tensor) != BT_OK || bt_load_model("m", bt_model_open("m")) != BT_OK) return 1;
         bt_memory_info memory = BT_MEMORY_INFO_INIT;
         bt_compiler_info compiler = BT_COMPILER_INFO_INIT;
         if (bt_memory(bt_default_device(), &memory) != BT_OK || bt_compiler(false, &compiler) != BT_OK) return 1;
