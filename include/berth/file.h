@@ -50,7 +50,7 @@ BT_API BT_MUST_USE bt_status bt_save_npz(const char *path, const char *const *na
  *
  * Names in a .pt are those of the dicts and the indices of the lists, joined by dots: "optimizer.state.0.exp_avg"; a lone
  * tensor has the name "". Numbers, bools and texts beside tensors are its metadata under such names ("epoch": "3").
- * Strided tensors and views of one storage are read; sparse, quantised and complex ones and those of other devices'
+ * Strided tensors and views of one storage are read; sparse and quantised ones and those of other devices'
  * libraries are not. No code is run: a .pt that needs a function or class but those of plain tensors is refused with its
  * name (UNIMPLEMENTED). */
 typedef struct bt_tensors bt_tensors;

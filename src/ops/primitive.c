@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "ir/float8.h"
+#include "ops/complex.h"
 
 /* --- what public operations ask ----------------------------------------------------------------------------------- */
 
@@ -84,11 +85,17 @@ static bt_array *record_scalar(double value, bt_dtype dtype, bool weak) {
     return bti_record(BTI_OP_const, dtype, weak, NULL, 0, &(bti_attr){.constant = {bits}});
 }
 
-bt_array *bti_scalar(double value, bt_dtype dtype) { return record_scalar(value, dtype, false); }
+/* A complex one is made of two. */
+static bt_array *scalar_of(double value, bt_dtype dtype, bool weak) {
+    if (!bti_dtype_is_complex(dtype)) return record_scalar(value, dtype, weak);
+    return bti_complex((bti_parts){record_scalar(value, bti_dtype_of_part(dtype), false), NULL}, weak);
+}
+
+bt_array *bti_scalar(double value, bt_dtype dtype) { return scalar_of(value, dtype, false); }
 
 bt_array *bti_scalar_like(double value, bt_array *x) {
     if (bti_array_error(x)) return bti_poisoned_by(&x, 1);
-    return record_scalar(value, (bt_dtype)bti_node_of(x)->dtype, bti_node_of(x)->weak);
+    return scalar_of(value, (bt_dtype)bti_node_of(x)->dtype, bti_node_of(x)->weak);
 }
 
 bt_array *bti_size_scalar(int64_t size, bt_dtype dtype) {
@@ -173,6 +180,7 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
             "%s is a storage type, which meets no other dtype; bt_cast it to a wider float first, or that to it",
             bt_dtype_name(storage));
     }
+    if (bti_dtype_is_complex(dtype) || bti_dtype_is_complex((bt_dtype)node->dtype)) return bti_complex_cast(x, dtype);
     if (!bti_number_fits(x, dtype))
         return bti_poisonf(BT_INVALID_ARGUMENT,
                            "the number %" PRId64 " does not fit %s; cast the array to a wider dtype first (bt_cast)",
@@ -184,12 +192,14 @@ bt_array *bti_bitcast(bt_array *x, bt_dtype dtype) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
-    if ((unsigned)dtype >= BT_DTYPE_COUNT || bt_dtype_size(dtype) != bt_dtype_size((bt_dtype)node->dtype) ||
+    bool is_complex = bti_dtype_is_complex(dtype) || bti_dtype_is_complex((bt_dtype)node->dtype);
+    if (dtype == (bt_dtype)node->dtype) return x;
+    if ((unsigned)dtype >= BT_DTYPE_COUNT || bt_dtype_size(dtype) != bt_dtype_size((bt_dtype)node->dtype) || is_complex ||
         (dtype == BT_BOOL) != (node->dtype == BT_BOOL))
         return bti_poisonf(BT_INVALID_ARGUMENT,
-                           "%s and %s have no bits in common: sizes must be equal, bool goes with bool",
+                           "%s and %s have no bits in common: sizes must be equal, bool goes with bool, complex numbers with none",
                            bt_dtype_name((bt_dtype)node->dtype), bt_dtype_name(dtype));
-    return node->dtype == dtype ? x : bti_record(BTI_OP_bitcast, dtype, false, &x, 1, NULL);
+    return bti_record(BTI_OP_bitcast, dtype, false, &x, 1, NULL);
 }
 
 bt_array *bti_stop(bt_array *x) {
@@ -262,9 +272,15 @@ bt_array *bti_new_axis(bt_array *x, int axis) {
     return bti_reshape(x, rank + 1, shape);
 }
 
+static bt_array *sum_of_part(bt_array *const *part, const void *mask) {
+    return bti_reduce(BTI_OP_sum, part[0], *(const uint32_t *)mask);
+}
+
 static bt_array *reduce(bti_op op, bt_array *x, uint32_t mask, bool or_start) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison || !mask) return poison ? poison : x;
+    if (bti_is_complex(x) && op == BTI_OP_sum) return bti_by_parts(&x, 1, sum_of_part, &mask);
+    if (bti_is_complex(x) && op == BTI_OP_prod) return bti_complex_product(x, mask);
     return bti_record_by_rules(op, &x, 1, &(bti_attr){.fold = {mask, or_start}});
 }
 

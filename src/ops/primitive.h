@@ -119,6 +119,11 @@ bt_array *bti_reduce_or_start(bti_op op, bt_array *x, uint32_t mask);
  * is as weak. */
 bt_array *bti_record_by_rules(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr);
 
+/* x as what the operations named "floats" take and complex numbers have too. */
+static inline bt_array *bti_inexact(bt_array *x) {
+    return bti_dtype_has_gradient(bti_dtype(x)) ? x : bti_to_float(x);
+}
+
 /* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
 
 /* The dtype that inputs meet at: promotion with weak scalars giving way; BT_DTYPE_COUNT: an 8-bit float and others meet at none. */
