@@ -2,6 +2,7 @@
 """Writes tests/golden/complex.safetensors: what JAX gives for complex numbers and Fourier transforms, with gradients, in the form of tests/golden/README.md: complex numbers are pairs
 of reals along the last axis, so that a gradient by them is one of real numbers. Needs jax, numpy and safetensors from PyPI. Usage: tools/complex_cases.py [FILE [SEED]]"""
 import json
+import math
 import sys
 
 import jax
@@ -64,8 +65,8 @@ def add(op, attrs, inputs, which, call, near=None, gradients=True):
     tensors.update({f"{name}.{part}": numpy.ascontiguousarray(x).reshape(numpy.shape(x)) for part, x in parts.items()})
 
 
-ONE = {"neg": jnp.negative, "square": jnp.square, "reciprocal": lambda z: 1 / z, "abs": jnp.abs, "sign": jnp.sign, "exp": jnp.exp, "exp2": lambda z: jnp.exp(z * numpy.log(2)),
-       "expm1": lambda z: jnp.exp(z) - 1, "log": jnp.log, "log2": lambda z: jnp.log(z) / numpy.log(2), "log10": lambda z: jnp.log(z) / numpy.log(10), "log1p": lambda z: jnp.log(1 + z),
+ONE = {"neg": jnp.negative, "square": jnp.square, "reciprocal": lambda z: 1 / z, "abs": jnp.abs, "sign": lambda z: z / jnp.abs(z), "exp": jnp.exp, "exp2": lambda z: jnp.exp(z * math.log(2)),
+       "expm1": lambda z: jnp.exp(z) - 1, "log": jnp.log, "log2": lambda z: jnp.log(z) / math.log(2), "log10": lambda z: jnp.log(z) / math.log(10), "log1p": lambda z: jnp.log(1 + z),
        "sqrt": jnp.sqrt, "rsqrt": lambda z: 1 / jnp.sqrt(z), "sin": jnp.sin, "cos": jnp.cos, "tan": jnp.tan, "sinh": jnp.sinh, "cosh": jnp.cosh, "tanh": jnp.tanh,
        "sigmoid": lambda z: 1 / (1 + jnp.exp(-z)), "real": jnp.real, "imag": jnp.imag, "conj": jnp.conj, "angle": jnp.angle}
 TWO = {"add": jnp.add, "sub": jnp.subtract, "mul": jnp.multiply, "div": jnp.divide, "pow": lambda z, w: jnp.exp(w * jnp.log(z))}

@@ -32,22 +32,31 @@ typedef struct bt_fft_options {
 } bt_fft_options;
 #define BT_FFT(...) BTI_OPTIONS(bt_fft_options, __VA_ARGS__)
 
-/* The transform along one axis, and its inverse: complex, of x's shape but for `sizes`. Of the functions themselves NULL means the defaults. */
+/* Of the functions themselves NULL means the default options. */
+
+/* The transform along one axis: complex, of x's shape but for `sizes`. */
 BT_API bt_array *bt_fft(bt_array *x, const bt_fft_options *options);
+/* The inverse of bt_fft: complex. */
 BT_API bt_array *bt_ifft(bt_array *x, const bt_fft_options *options);
-/* Of a real x the first n/2 + 1 places, of which the others are the conjugates: half the work. Complex x: INVALID_ARGUMENT. */
+/* The transform along one axis of a real x, its first n/2 + 1 places, of which the others are the conjugates: half the work. Complex x: INVALID_ARGUMENT. */
 BT_API bt_array *bt_rfft(bt_array *x, const bt_fft_options *options);
 /* The inverse of bt_rfft: real, of n places. An odd n is given by `sizes`. The imaginary parts of place 0 and, of an even n, of the last one do not count. */
 BT_API bt_array *bt_irfft(bt_array *x, const bt_fft_options *options);
-/* The same along two axes. bt_rfft2 halves the last of `axes`. */
+/* The transform along two axes: complex. */
 BT_API bt_array *bt_fft2(bt_array *x, const bt_fft_options *options);
+/* The inverse of bt_fft2: complex. */
 BT_API bt_array *bt_ifft2(bt_array *x, const bt_fft_options *options);
+/* The transform along two axes of a real x, of whose last one the first n/2 + 1 places, as of bt_rfft. */
 BT_API bt_array *bt_rfft2(bt_array *x, const bt_fft_options *options);
+/* The inverse of bt_rfft2: real. */
 BT_API bt_array *bt_irfft2(bt_array *x, const bt_fft_options *options);
-/* The same along any axes. bt_rfftn halves the last of `axes`. */
+/* The transform along any axes: complex. */
 BT_API bt_array *bt_fftn(bt_array *x, const bt_fft_options *options);
+/* The inverse of bt_fftn: complex. */
 BT_API bt_array *bt_ifftn(bt_array *x, const bt_fft_options *options);
+/* The transform along any axes of a real x, of whose last one the first n/2 + 1 places, as of bt_rfft. */
 BT_API bt_array *bt_rfftn(bt_array *x, const bt_fft_options *options);
+/* The inverse of bt_rfftn: real. */
 BT_API bt_array *bt_irfftn(bt_array *x, const bt_fft_options *options);
 #ifndef BERTH_BUILDING
 #define BTI_FFT(function, x, ...) function(x, BT_FFT(__VA_ARGS__))
@@ -71,9 +80,10 @@ BT_API bt_array *bt_fftfreq(int64_t n, double spacing, bt_dtype dtype);
 /* Those of bt_rfft's places: 0, 1, ... n/2, each over n * spacing. [n/2 + 1] */
 BT_API bt_array *bt_rfftfreq(int64_t n, double spacing, bt_dtype dtype);
 #define bt_rfftfreq(...) BTI_AT(bt_array *, bt_rfftfreq(__VA_ARGS__))
-/* x with place 0 of the axes moved to their middle, and the other way round. */
+/* x with place 0 of the axes moved to their middle. */
 BT_API bt_array *bt_fftshift(bt_array *x, bt_axes axes);
 #define bt_fftshift(...) BTI_AT(bt_array *, bt_fftshift(__VA_ARGS__))
+/* The inverse of bt_fftshift: the middle of the axes moved to place 0. */
 BT_API bt_array *bt_ifftshift(bt_array *x, bt_axes axes);
 #define bt_ifftshift(...) BTI_AT(bt_array *, bt_ifftshift(__VA_ARGS__))
 
