@@ -258,19 +258,21 @@ template <class T> static inline bt_array *bti_from_list(std::initializer_list<T
 extern "C" {
 #define BT_ARRAY(type, shape, ...) BTI_AT(bt_array *, bti_from_list<type>({__VA_ARGS__}, BT_SHAPE shape))
 #else
-#define BT_DTYPE_OF(type)       \
-    _Generic((type){0}, bool    \
-             : BT_BOOL, uint8_t \
-             : BT_U8, uint16_t  \
-             : BT_U16, uint32_t \
-             : BT_U32, uint64_t \
-             : BT_U64, int8_t   \
-             : BT_I8, int16_t   \
-             : BT_I16, int32_t  \
-             : BT_I32, int64_t  \
-             : BT_I64, float    \
-             : BT_F32, double   \
-             : BT_F64, float _Complex : BT_C64, double _Complex : BT_C128)
+#define BT_DTYPE_OF(type)              \
+    _Generic((type){0}, bool           \
+             : BT_BOOL, uint8_t        \
+             : BT_U8, uint16_t         \
+             : BT_U16, uint32_t        \
+             : BT_U32, uint64_t        \
+             : BT_U64, int8_t          \
+             : BT_I8, int16_t          \
+             : BT_I16, int32_t         \
+             : BT_I32, int64_t         \
+             : BT_I64, float           \
+             : BT_F32, double          \
+             : BT_F64, float _Complex  \
+             : BT_C64, double _Complex \
+             : BT_C128)
 #define BT_ARRAY(type, shape, ...)                                                                           \
     BTI_AT(bt_array *,                                                                                       \
            bti_from_literal((const type[]){__VA_ARGS__}, sizeof((const type[]){__VA_ARGS__}) / sizeof(type), \
@@ -371,7 +373,7 @@ static inline bt_array *bti_num_of_long_double(long double x) { return bti_num_o
                  unsigned char : bti_num_of_unsigned, unsigned short : bti_num_of_unsigned,                    \
                  unsigned : bti_num_of_unsigned, unsigned long : bti_num_of_unsigned,                          \
                  unsigned long long : bti_num_of_unsigned, float _Complex : bti_num_of_double_complex,      \
-                 double _Complex : bti_num_of_double_complex)(once);                                             \
+                 double _Complex : bti_num_of_double_complex)(once); \
     })
 #define BTI_OPERAND(x) BTI_OPERAND_(x, BTI_CAT(bti_operand_, __COUNTER__))
 #endif

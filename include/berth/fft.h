@@ -27,7 +27,8 @@ typedef struct bt_fft_options {
     /* Points of each transformed axis, in the order of `axes`: x is cut to them or filled up with zeros at the end; of an inverse of half a transform those of the
      * result [0: as x has; of bt_irfft and its like 2 (m - 1) of m] */
     int64_t sizes[BT_MAX_RANK] BTI_INITIALLY({});
-    bt_axes axes BTI_INITIALLY({}); /* [the last one; the last two of bt_fft2 and its like; all of bt_fftn and its like] */
+    bt_axes
+        axes BTI_INITIALLY({}); /* [the last one; the last two of bt_fft2 and its like; all of bt_fftn and its like] */
     bt_fft_norm norm BTI_INITIALLY(BT_FFT_BACKWARD);
 } bt_fft_options;
 #define BT_FFT(...) BTI_OPTIONS(bt_fft_options, __VA_ARGS__)

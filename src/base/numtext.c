@@ -278,8 +278,8 @@ typedef struct printer {
     const char *data;
     bti_text_kind kind;
     int size_bytes, rank;
-    int step_bytes; /* from an element to the next: of a part of complex numbers two of its elements */
-    bool plus;      /* positive numbers have a sign: imaginary parts */
+    int step_bytes;              /* from an element to the next: of a part of complex numbers two of its elements */
+    bool plus;                   /* positive numbers have a sign: imaginary parts */
     const struct printer *parts; /* two, of complex numbers; NULL of others */
     const int64_t *shape;
     int64_t count;
@@ -485,8 +485,8 @@ static void put_array(printer *p) {
 
 /* ", shape=(2000,), dtype=float32", as far as the elements do not tell; on the next line when this one is too short. */
 static void put_shape_and_dtype(printer *p, const char *dtype_name) {
-    bool is_default =
-        p->kind == BTI_TEXT_BOOL || p->kind == BTI_TEXT_F64 || p->kind == BTI_TEXT_C128 || (p->kind == BTI_TEXT_INT && p->size_bytes == 8);
+    bool is_default = p->kind == BTI_TEXT_BOOL || p->kind == BTI_TEXT_F64 || p->kind == BTI_TEXT_C128 ||
+                      (p->kind == BTI_TEXT_INT && p->size_bytes == 8);
     bool with_shape = (p->count == 0 && p->rank > 1) || p->count > THRESHOLD;
     bool with_dtype = !is_default || p->count == 0;
     bti_str extra = {0};

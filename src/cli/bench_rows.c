@@ -133,7 +133,9 @@ static bool prepare_numbers(bench_work *work, bt_shape shape) {
     return bt_block(work->inputs[0]) == BT_OK;
 }
 static bool prepare_fft(bench_work *work) { return prepare_numbers(work, BT_SHAPE(FFT_POINTS)); }
-static bool prepare_fft_lines(bench_work *work) { return prepare_numbers(work, BT_SHAPE(FFT_LINES, FFT_POINTS / FFT_LINES)); }
+static bool prepare_fft_lines(bench_work *work) {
+    return prepare_numbers(work, BT_SHAPE(FFT_LINES, FFT_POINTS / FFT_LINES));
+}
 static bt_array *run_fft(bench_work *work) { return bt_fft(work->inputs[0]); }
 
 static bool prepare_cholesky(bench_work *work) {
@@ -306,7 +308,8 @@ static const bench_row common_rows[] = {
     {"thin_product", "100 dependent products of 128 x 128 and a column", prepare_thin, run_thin_products,
      .flops = 2.0 * THIN_PRODUCTS * 128 * 128},
     {"fft", "of 1,048,576 complex64", prepare_fft, run_fft, .flops = 5.0 * 20 * FFT_POINTS},
-    {"fft_lines", "along the last axis of 256 x 4096 complex64", prepare_fft_lines, run_fft, .flops = 5.0 * 12 * FFT_POINTS},
+    {"fft_lines", "along the last axis of 256 x 4096 complex64", prepare_fft_lines, run_fft,
+     .flops = 5.0 * 12 * FFT_POINTS},
     {"cholesky", "of a matrix of 1024 x 1024", prepare_cholesky, run_cholesky, .flops = CUBE(1024) / 3},
     {"softmax", "over the last axis of 8192 x 1024", prepare_rows, run_softmax, .bytes = F32S(2.0 * 8192 * 1024)},
     {"layer_norm", "over the last axis of 8192 x 1024", prepare_rows, run_layer_norm, .bytes = F32S(2.0 * 8192 * 1024)},

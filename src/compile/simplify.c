@@ -52,8 +52,8 @@ static bool widen(bti_operand scalar, uint64_t *bits) {
 /* Only what every engine computes to the same bit. */
 static bool folds(bti_op op, int input_count) {
     const bti_op_row *info = bti_op_info(op);
-    return info->class == BTI_ELEMENTWISE && info->tolerance == 0 && input_count <= MOST_INPUTS && op != BTI_OP_bitcast &&
-           op != BTI_OP_complex;
+    return info->class == BTI_ELEMENTWISE && info->tolerance == 0 && input_count <= MOST_INPUTS &&
+           op != BTI_OP_bitcast && op != BTI_OP_complex;
 }
 
 /* Of more elements the result is an array as any other, with memory of its own. */

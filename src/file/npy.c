@@ -19,9 +19,9 @@ static const struct {
     char kind;
     int bytes;
     bt_dtype dtype;
-} kinds[] = {{'b', 1, BT_BOOL}, {'u', 1, BT_U8},  {'u', 2, BT_U16}, {'u', 4, BT_U32}, {'u', 8, BT_U64},
-             {'i', 1, BT_I8},   {'i', 2, BT_I16}, {'i', 4, BT_I32}, {'i', 8, BT_I64}, {'f', 2, BT_F16},
-             {'f', 4, BT_F32},  {'f', 8, BT_F64}, {'V', 2, BT_BF16}, {'c', 8, BT_C64},  {'c', 16, BT_C128}};
+} kinds[] = {{'b', 1, BT_BOOL}, {'u', 1, BT_U8},  {'u', 2, BT_U16},  {'u', 4, BT_U32}, {'u', 8, BT_U64},
+             {'i', 1, BT_I8},   {'i', 2, BT_I16}, {'i', 4, BT_I32},  {'i', 8, BT_I64}, {'f', 2, BT_F16},
+             {'f', 4, BT_F32},  {'f', 8, BT_F64}, {'V', 2, BT_BF16}, {'c', 8, BT_C64}, {'c', 16, BT_C128}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* --- the header, read ------------------------------------------------------------------------------------------------ */

@@ -90,9 +90,10 @@ static bt_status check_loss(bt_array *loss) {
     if (bti_dtype_is_float(bt_dtype_of(loss)) && bt_rank(loss) == 0) return BT_OK;
     bti_str shape = {0};
     bti_shape_text(&shape, bt_rank(loss), bti_node_of(loss)->shape);
-    bt_status status =
-        bti_fail(BT_INVALID_ARGUMENT, "the loss is %s %s; it must be a floating scalar (bt_sum, bt_mean; bt_real or bt_abs of complex numbers)",
-                 bt_dtype_name(bt_dtype_of(loss)), bti_str_text(&shape));
+    bt_status status = bti_fail(
+        BT_INVALID_ARGUMENT,
+        "the loss is %s %s; it must be a floating scalar (bt_sum, bt_mean; bt_real or bt_abs of complex numbers)",
+        bt_dtype_name(bt_dtype_of(loss)), bti_str_text(&shape));
     bti_str_free(&shape);
     return status;
 }

@@ -2,25 +2,19 @@
  * compute with real numbers alone. */
 #include <berth/complex.h>
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "ops/application.h"
 #include "ops/complex.h"
 
 /* --- parts ---------------------------------------------------------------------------------------------------------- */
 
-static bt_array *part_of(bti_op op, bt_array *x) {
-    return bti_record(op, bti_dtype_of_part(bti_dtype(x)), bti_node_of(x)->weak, &x, 1, NULL);
-}
-
 bti_parts bti_parts_of(bt_array *x, bt_dtype part) {
     if (!bti_is_complex(x)) return (bti_parts){bti_cast(x, part), NULL};
-    return (bti_parts){bti_cast(part_of(BTI_OP_real, x), part), bti_cast(part_of(BTI_OP_imag, x), part)};
+    return (bti_parts){bti_cast(bti_complex_part(BTI_OP_real, x), part),
+                       bti_cast(bti_complex_part(BTI_OP_imag, x), part)};
 }
 
 static bti_parts own_parts(bt_array *x) {
-    return (bti_parts){part_of(BTI_OP_real, x), part_of(BTI_OP_imag, x)};
+    return (bti_parts){bti_complex_part(BTI_OP_real, x), bti_complex_part(BTI_OP_imag, x)};
 }
 
 bt_array *bti_complex(bti_parts parts, bool weak) {
@@ -30,12 +24,6 @@ bt_array *bti_complex(bti_parts parts, bool weak) {
     if (poison) return poison;
     bt_dtype part = bti_dtype(parts.re);
     return bti_record_aligned(BTI_OP_complex, part, bti_dtype_of_parts(part), weak, inputs, 2, NULL);
-}
-
-bt_array *bti_refuse_complex(bt_dtype dtype) {
-    bti_str why = {0};
-    bti_complex_refusal(&why, dtype);
-    return bti_poison_why(&why);
 }
 
 bt_array *bti_by_parts(bt_array *const *arrays, int count, bti_part_fn *of_part, const void *context) {
@@ -65,7 +53,7 @@ BTI_GRADIENT_2(complex, bt_real(g), bt_imag(g))
 
 /* --- elementwise operations ----------------------------------------------------------------------------------------- */
 
-bt_array *bti_complex_unary(bti_op op, bt_array *x) {
+static bt_array *unary_by_parts(bti_op op, bt_array *x) {
     bti_parts z = own_parts(x), made;
     if (op == BTI_OP_abs) return bti_parts_size(z);
     if (!bti_parts_function(op, z, &made)) return bti_refuse_complex(bti_dtype(x));
@@ -84,7 +72,7 @@ static bt_array *compared(bti_op op, bti_parts a, bti_parts b) {
     return bti_binary(op == BTI_OP_eq ? BTI_OP_and : BTI_OP_or, re, im);
 }
 
-bt_array *bti_complex_binary(bti_op op, bt_array *x, bt_array *y, bt_dtype met, bool weak) {
+static bt_array *binary_by_parts(bti_op op, bt_array *x, bt_array *y, bt_dtype met, bool weak) {
     bt_dtype part = bti_dtype_of_part(met);
     bti_parts a = bti_parts_of(x, part), b = bti_parts_of(y, part);
     switch (op) {
@@ -99,7 +87,7 @@ bt_array *bti_complex_binary(bti_op op, bt_array *x, bt_array *y, bt_dtype met, 
     }
 }
 
-bt_array *bti_complex_where(bt_array *condition, bt_array *x, bt_array *y, bt_dtype met, bool weak) {
+static bt_array *where_by_parts(bt_array *condition, bt_array *x, bt_array *y, bt_dtype met, bool weak) {
     bt_dtype part = bti_dtype_of_part(met);
     bti_parts a = bti_parts_of(x, part), b = bti_parts_of(y, part), made;
     bt_array *zero = bti_scalar(0, part);
@@ -108,20 +96,7 @@ bt_array *bti_complex_where(bt_array *condition, bt_array *x, bt_array *y, bt_dt
     return bti_complex(made, weak);
 }
 
-bool bti_complex_number_power(bt_array *x, double exponent, bt_array **power) {
-    enum { MOST = 64 };
-    if (exponent == 0.5) return *power = bti_unary(BTI_OP_sqrt, x), true;
-    if (exponent != rint(exponent) || fabs(exponent) > MOST || exponent == 0) return false;
-    bt_array *square = x, *made = NULL;
-    for (int left = abs((int)exponent); left; left >>= 1) {
-        if (left & 1) made = made ? bti_binary(BTI_OP_mul, made, square) : square;
-        if (left > 1) square = bti_binary(BTI_OP_mul, square, square);
-    }
-    *power = exponent < 0 ? bti_binary(BTI_OP_div, bti_scalar(1, bti_dtype_of_part(bti_dtype(x))), made) : made;
-    return true;
-}
-
-bt_array *bti_complex_cast(bt_array *x, bt_dtype dtype) {
+static bt_array *cast_by_parts(bt_array *x, bt_dtype dtype) {
     if (bti_dtype_is_complex(dtype)) return bti_complex(bti_parts_of(x, bti_dtype_of_part(dtype)), false);
     if (dtype != BT_BOOL) return bti_refuse_complex(bti_dtype(x));
     bti_parts z = own_parts(x);
@@ -141,14 +116,15 @@ static bt_array *halved_product(bt_array *x, int axis) {
         if (bti_array_error(x)) return x;
         int64_t size = bti_shape(x)[axis], half = size / 2;
         if (size == 1) return x;
-        bt_array *pairs = bti_binary(BTI_OP_mul, bti_slice_part(x, axis, 0, 1, half), bti_slice_part(x, axis, half, 1, half));
+        bt_array *pairs =
+            bti_binary(BTI_OP_mul, bti_slice_part(x, axis, 0, 1, half), bti_slice_part(x, axis, half, 1, half));
         bt_array *both[2] = {pairs, NULL};
         if (size % 2) both[1] = bti_slice_part(x, axis, size - 1, 1, 1);
         x = size % 2 ? bti_concat(both, 2, axis) : pairs;
     }
 }
 
-bt_array *bti_complex_product(bt_array *x, uint32_t mask) {
+static bt_array *product_over(bt_array *x, uint32_t mask) {
     for (int axis = 0; axis < BTI_MAX_RANK; axis++) {
         if (bti_array_error(x)) return x;
         if (axis >= bti_rank(x) || !(mask >> axis & 1)) continue;
@@ -161,6 +137,28 @@ bt_array *bti_complex_product(bt_array *x, uint32_t mask) {
     return x;
 }
 
+static bt_array *sum_of_part(bt_array *const *part, const void *mask) {
+    return bti_reduce(BTI_OP_sum, part[0], *(const uint32_t *)mask);
+}
+
+static bt_array *reduce_by_parts(bti_op op, bt_array *x, uint32_t mask) {
+    return op == BTI_OP_sum ? bti_by_parts(&x, 1, sum_of_part, &mask) : product_over(x, mask);
+}
+
+static bt_array *complex_of_real(bt_array *real, bool weak) { return bti_complex((bti_parts){real, NULL}, weak); }
+
+__attribute__((constructor)) static void set_recorders(void) {
+    static const bti_complex_recorders recorders = {
+        .unary = unary_by_parts,
+        .binary = binary_by_parts,
+        .where = where_by_parts,
+        .cast = cast_by_parts,
+        .of_real = complex_of_real,
+        .reduce = reduce_by_parts,
+    };
+    bti_complex_set_recorders(&recorders);
+}
+
 /* --- public operations ---------------------------------------------------------------------------------------------- */
 
 /* Both as floats of one dtype, complex128's parts if one of them is. Neither is poisoned. */
@@ -169,8 +167,8 @@ static bt_array *as_parts(bt_array *re, bt_array *im, bti_parts *parts) {
     bool weak;
     bt_dtype met = bti_meet(given, 2, &weak);
     if (met == BT_DTYPE_COUNT || bti_dtype_is_complex(met))
-        return bti_poisonf(BT_INVALID_ARGUMENT, "the parts are %s and %s; they must be real", bt_dtype_name(bti_dtype(re)),
-                           bt_dtype_name(bti_dtype(im)));
+        return bti_poisonf(BT_INVALID_ARGUMENT, "the parts are %s and %s; they must be real",
+                           bt_dtype_name(bti_dtype(re)), bt_dtype_name(bti_dtype(im)));
     bt_dtype part = bti_dtype_of_part(bti_dtype_of_parts(bti_float_of(met)));
     *parts = (bti_parts){bti_cast(re, part), bti_cast(im, part)};
     return bti_poisoned_by((bt_array *[]){parts->re, parts->im}, 2);
@@ -198,13 +196,13 @@ bt_array *bt_polar(bt_array *r, bt_array *angle) {
 bt_array *bt_real(bt_array *x) {
     BTI_PUBLIC("bt_real");
     BTI_NEED(x);
-    BTI_RETURN(bti_is_complex(x) ? part_of(BTI_OP_real, x) : x);
+    BTI_RETURN(bti_is_complex(x) ? bti_complex_part(BTI_OP_real, x) : x);
 }
 
 bt_array *bt_imag(bt_array *x) {
     BTI_PUBLIC("bt_imag");
     BTI_NEED(x);
-    BTI_RETURN(bti_is_complex(x) ? part_of(BTI_OP_imag, x)
+    BTI_RETURN(bti_is_complex(x) ? bti_complex_part(BTI_OP_imag, x)
                                  : bti_expand(bti_scalar(0, bti_dtype(x)), bti_rank(x), bti_shape(x)));
 }
 

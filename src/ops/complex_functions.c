@@ -43,8 +43,7 @@ bti_parts bti_parts_quotient(bti_parts a, bti_parts b) {
     bt_array *below = ADD(great, MUL(small, ratio));
     bt_array *first = bti_where(swapped, a.im, a.re), *second = bti_where(swapped, a.re, a.im);
     bt_array *cross = SUB(second, MUL(first, ratio));
-    return (bti_parts){DIV(ADD(first, MUL(second, ratio)), below),
-                       DIV(bti_where(swapped, NEG(cross), cross), below)};
+    return (bti_parts){DIV(ADD(first, MUL(second, ratio)), below), DIV(bti_where(swapped, NEG(cross), cross), below)};
 }
 
 /* --- size and roots ------------------------------------------------------------------------------------------------- */

@@ -176,7 +176,6 @@ static void one_kernel(void **state) {
     }
 }
 
-
 static void in_functions(void **state) {
     BT_SCOPE {
         bt_array *x = bt_input(BT_C64, -1, 3), *made = bt_sum(bt_mul(x, bt_conj(x)), .axes = BT_AXES(1));

@@ -21,7 +21,8 @@ static bt_array *checked(const operation *of, const char *rule, bt_array *made, 
     if (bti_array_error(made)) return bti_poisoned_by(&made, 1);
     const bti_node *node = bti_node_of(made);
     bool fits = bti_shapes_may_equal(node->rank, node->shape, like->rank, like->shape);
-    if (fits && bti_dtype_is_float((bt_dtype)node->dtype) && bti_dtype_has_gradient(like->dtype)) return bti_cast(made, like->dtype);
+    if (fits && bti_dtype_is_float((bt_dtype)node->dtype) && bti_dtype_has_gradient(like->dtype))
+        return bti_cast(made, like->dtype);
     if (fits && node->dtype == like->dtype) return made;
     return bti_poisonf(BT_INVALID_ARGUMENT, "the %s rule of the operation \"%s\" hands back %s %s, not %s %s", rule,
                        of->head.name, bt_dtype_name((bt_dtype)node->dtype),

@@ -2,10 +2,11 @@
  * inputs, which have y's shape; gradients are written with public operations, so they have gradients too. Corners are JAX's, but for abs
  * at 0, which is 1. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "ops/complex.h"
 #include "ops/gradient.h"
+#include "ops/primitive.h"
 
 #define LN2 0.69314718055994531
 #define LN10 2.3025850929940457
@@ -97,7 +98,7 @@ bt_array *bti_unary(bti_op op, bt_array *x) {
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     bt_dtype in, out;
-    if (bti_is_complex(x)) return bti_complex_unary(op, x);
+    if (bti_is_complex(x)) return bti_complex_record()->unary(op, x);
     if ((poison = apply_dtype_rule(op, (bt_dtype)node->dtype, &in, &out))) return poison;
     bool weak = stays_weak(node->weak, out);
     x = cast_if_other(x, in, weak);
@@ -136,7 +137,7 @@ bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
     if (poison) return poison;
     bool weak;
     bt_dtype in, out, met = compared_at(op, bti_meet(inputs, 2, &weak), inputs);
-    if (bti_dtype_is_complex(met)) return bti_complex_binary(op, x, y, met, weak);
+    if (bti_dtype_is_complex(met)) return bti_complex_record()->binary(op, x, y, met, weak);
     if ((poison = apply_dtype_rule(op, met, &in, &out))) return poison;
     return bti_record_aligned(op, in, out, stays_weak(weak, out), inputs, 2, NULL);
 }
@@ -157,7 +158,7 @@ bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {
     bool weak;
     bt_dtype met = bti_meet(inputs + 1, 2, &weak);
     inputs[0] = bti_cast(condition, BT_BOOL);
-    if (bti_dtype_is_complex(met)) return bti_complex_where(inputs[0], x, y, met, weak);
+    if (bti_dtype_is_complex(met)) return bti_complex_record()->where(inputs[0], x, y, met, weak);
     return bti_record_aligned(BTI_OP_where, met, met, weak, inputs, 3, NULL);
 }
 
@@ -250,8 +251,7 @@ static bt_array *reciprocal(bt_array *x) {
 }
 
 static bt_array *of_either_part(bt_array *x, bt_array *(*is)(bt_array *part), bti_op op) {
-    bti_parts z = bti_parts_of(x, bti_dtype_of_part(bti_dtype(x)));
-    return bti_binary(op, is(z.re), is(z.im));
+    return bti_binary(op, is(bti_complex_part(BTI_OP_real, x)), is(bti_complex_part(BTI_OP_imag, x)));
 }
 
 /* Integers are neither NaN nor infinite: x != x, x == x. */
@@ -294,13 +294,27 @@ static bt_array *half_power(bt_array *x) {
     return bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(-INFINITY, x)), bti_scalar_like(INFINITY, x), root);
 }
 
+/* x ** exponent of complex numbers; false: it is no power that products and roots make. */
+static bool complex_number_power(bt_array *x, double exponent, bt_array **power) {
+    enum { MOST = 64 };
+    if (exponent == 0.5) return *power = bti_unary(BTI_OP_sqrt, x), true;
+    if (exponent != rint(exponent) || fabs(exponent) > MOST || exponent == 0) return false;
+    bt_array *square = x, *made = NULL;
+    for (int left = abs((int)exponent); left; left >>= 1) {
+        if (left & 1) made = made ? bti_binary(BTI_OP_mul, made, square) : square;
+        if (left > 1) square = bti_binary(BTI_OP_mul, square, square);
+    }
+    *power = exponent < 0 ? bti_binary(BTI_OP_div, bti_scalar(1, bti_dtype_of_part(bti_dtype(x))), made) : made;
+    return true;
+}
+
 /* Powers that are written as numbers are products and roots: what is recorded decides, so that every way to run it gives the
  * same bits. */
 static bt_array *power(bt_array *x, bt_array *y) {
     double exponent;
     bt_array *inputs[2] = {x, y}, *made;
     if (bti_poisoned_by(inputs, 2) || !is_number(y, &exponent)) return bti_binary(BTI_OP_pow, x, y);
-    if (bti_is_complex(x)) return bti_complex_number_power(x, exponent, &made) ? made : bti_binary(BTI_OP_pow, x, y);
+    if (bti_is_complex(x)) return complex_number_power(x, exponent, &made) ? made : bti_binary(BTI_OP_pow, x, y);
     x = promoted_for(BTI_OP_pow, x, y);
     if (bti_array_error(x)) return x;
     bool is_float = bti_dtype_is_float(bti_dtype(x)), wide = bti_dtype(x) == BT_F32 || bti_dtype(x) == BT_F64;

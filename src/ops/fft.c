@@ -38,19 +38,18 @@ static bt_status shape_transform(const bt_elements *in, int count, bt_elements *
 static bt_custom_gradient_fn gradient_transform;
 static bt_custom_tangent_fn tangent_transform;
 static bt_custom_batch_fn batch_transform;
-static void keep(bti_host_function *function) { (void)function; /* it is static */ }
-static bti_custom_operation transform = {
-    .head = {.refs = 1, .free = keep, .name = "fft"},
-    .given = {.name = "fft",
-              .results = 1,
-              .run = run_transform,
-              .shape = shape_transform,
-              .gradient = gradient_transform,
-              .tangent = tangent_transform,
-              .batch = batch_transform}};
+static void keep_static(bti_host_function *function) { (void)function; /* it is static */ }
+static bti_custom_operation transform = {.head = {.refs = 1, .free = keep_static, .name = "fft"},
+                                         .given = {.name = "fft",
+                                                   .results = 1,
+                                                   .run = run_transform,
+                                                   .shape = shape_transform,
+                                                   .gradient = gradient_transform,
+                                                   .tangent = tangent_transform,
+                                                   .batch = batch_transform}};
 static void fill_transform(void) { bti_custom_fill(&transform); }
 
-static bt_array *record(bti_fft_kind kind, bt_array *x, int64_t from_end, int64_t points) {
+static bt_array *record_line(bti_fft_kind kind, bt_array *x, int64_t from_end, int64_t points) {
     static pthread_once_t filled = PTHREAD_ONCE_INIT;
     if (bti_array_error(x)) return x;
     bti_attr attr = {.custom = {ATTRIBUTES, {kind, from_end, points}}};
@@ -82,13 +81,13 @@ static void gradient_transform(bt_array *const *x, int count, bt_array *const *y
     (void)x, (void)count, (void)y;
     int64_t from_end = args->attributes[FROM_END], points = args->attributes[POINTS];
     switch ((bti_fft_kind)args->attributes[KIND]) {
-    case BTI_FFT_FORWARD: gx[0] = record(BTI_FFT_BACKWARD, g[0], from_end, points); break;
-    case BTI_FFT_BACKWARD: gx[0] = record(BTI_FFT_FORWARD, g[0], from_end, points); break;
+    case BTI_FFT_FORWARD: gx[0] = record_line(BTI_FFT_BACKWARD, g[0], from_end, points); break;
+    case BTI_FFT_BACKWARD: gx[0] = record_line(BTI_FFT_FORWARD, g[0], from_end, points); break;
     case BTI_FFT_HALF:
-        gx[0] = record(BTI_FFT_WHOLE, weighted_inside(g[0], from_end, points, 0.5), from_end, points);
+        gx[0] = record_line(BTI_FFT_WHOLE, weighted_inside(g[0], from_end, points, 0.5), from_end, points);
         break;
     case BTI_FFT_WHOLE:
-        gx[0] = weighted_inside(record(BTI_FFT_HALF, g[0], from_end, points), from_end, points, 2);
+        gx[0] = weighted_inside(record_line(BTI_FFT_HALF, g[0], from_end, points), from_end, points, 2);
         break;
     }
 }
@@ -96,23 +95,25 @@ static void gradient_transform(bt_array *const *x, int count, bt_array *const *y
 static void tangent_transform(bt_array *const *x, int count, bt_array *const *y, bt_array *const *t, bt_array **made,
                               const bt_custom_args *args) {
     (void)x, (void)count, (void)y;
-    made[0] = record((bti_fft_kind)args->attributes[KIND], t[0], args->attributes[FROM_END], args->attributes[POINTS]);
+    made[0] =
+        record_line((bti_fft_kind)args->attributes[KIND], t[0], args->attributes[FROM_END], args->attributes[POINTS]);
 }
 
 static void batch_transform(bt_array *const *inputs, const bool *batched, int count, bt_array **outputs,
                             const bt_custom_args *args) {
     (void)batched, (void)count;
-    outputs[0] =
-        record((bti_fft_kind)args->attributes[KIND], inputs[0], args->attributes[FROM_END], args->attributes[POINTS]);
+    outputs[0] = record_line((bti_fft_kind)args->attributes[KIND], inputs[0], args->attributes[FROM_END],
+                             args->attributes[POINTS]);
 }
 
 /* --- calls ---------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_fft_options, name)
-static const bti_member option_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(sizes), MEMBER(axes), MEMBER(norm)};
+static const bti_member fft_option_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(sizes), MEMBER(axes),
+                                                MEMBER(norm)};
 #undef MEMBER
-static const bti_sized_type options_layout =
-    BTI_SIZED_TYPE(bt_fft_options, "options", "BT_FFT(.sizes = {64})", option_members, NULL);
+static const bti_sized_type fft_options_layout =
+    BTI_SIZED_TYPE(bt_fft_options, "options", "BT_FFT(.sizes = {64})", fft_option_members, NULL);
 
 /* What a public operation is asked. */
 typedef struct call {
@@ -126,7 +127,7 @@ typedef struct call {
     double scale;
 } call;
 
-static bool refuse(bt_array **poison, bt_array *made) { return *poison = made, false; }
+static bool refuse_call(bt_array **poison, bt_array *made) { return *poison = made, false; }
 
 static bool take_axes(call *c, const bt_axes *given, bt_array **poison) {
     int rank = bti_rank(c->x);
@@ -134,16 +135,16 @@ static bool take_axes(call *c, const bt_axes *given, bt_array **poison) {
     if (given->count == 0) {
         c->count = c->axes ? c->axes : rank;
         if (rank < c->axes || rank == 0)
-            return refuse(poison, bti_poisonf(BT_INVALID_ARGUMENT, "x has shape %s; it must have %d axes or more",
-                                              bti_shape_string(c->x).text, c->axes ? c->axes : 1));
+            return refuse_call(poison, bti_poisonf(BT_INVALID_ARGUMENT, "x has shape %s; it must have %d axes or more",
+                                                   bti_shape_string(c->x).text, c->axes ? c->axes : 1));
         for (int i = 0; i < c->count; i++) c->axis[i] = rank - c->count + i;
         return true;
     }
     if (!bti_axes_mask(c->x, *given, &mask, poison)) return false;
     c->count = given->count == BTI_NO_AXES ? 0 : given->count;
     if (c->count == 0 || (c->axes && c->count != c->axes))
-        return refuse(poison, bti_poisonf(BT_INVALID_ARGUMENT, "%d axes; it transforms %d%s", c->count,
-                                          c->axes ? c->axes : 1, c->axes ? "" : " or more"));
+        return refuse_call(poison, bti_poisonf(BT_INVALID_ARGUMENT, "%d axes; it transforms %d%s", c->count,
+                                               c->axes ? c->axes : 1, c->axes ? "" : " or more"));
     for (int i = 0; i < c->count; i++)
         if (!bti_axis(c->x, given->axis[i], &c->axis[i], poison)) return false;
     return true;
@@ -154,27 +155,30 @@ static bool take_sizes(call *c, const int64_t *sizes, bt_array **poison) {
     double all = 1;
     for (int i = 0; i < BT_MAX_RANK; i++)
         if (sizes[i] < 0 || (i >= c->count && sizes[i]))
-            return refuse(poison, bti_poisonf(BT_INVALID_ARGUMENT,
-                                              i < c->count ? "size %lld of axis number %d is negative"
-                                                           : "a size %lld for axis number %d, which is not transformed",
-                                              (long long)sizes[i], i));
+            return refuse_call(poison,
+                               bti_poisonf(BT_INVALID_ARGUMENT,
+                                           i < c->count ? "size %lld of axis number %d is negative"
+                                                        : "a size %lld for axis number %d, which is not transformed",
+                                           (long long)sizes[i], i));
     for (int i = 0; i < c->count; i++) {
         bool whole = c->half && c->inverse && i == c->count - 1;
         int64_t has = bti_shape(c->x)[c->axis[i]], low[BT_MAX_RANK] = {0}, high[BT_MAX_RANK] = {0};
         if (bti_size_is_symbolic(has))
-            return refuse(poison, bti_poisonf(BT_UNIMPLEMENTED, "axis %d, which is transformed, has no known size here",
-                                              c->axis[i]));
+            return refuse_call(
+                poison,
+                bti_poisonf(BT_UNIMPLEMENTED, "axis %d, which is transformed, has no known size here", c->axis[i]));
         int64_t points = sizes[i] ? sizes[i] : whole ? 2 * (has - 1) : has, wants = whole ? points / 2 + 1 : points;
         if (points < 1)
-            return refuse(poison, bti_poisonf(BT_INVALID_ARGUMENT, "%lld points along axis %d; there must be one or more",
-                                              (long long)points, c->axis[i]));
+            return refuse_call(poison,
+                               bti_poisonf(BT_INVALID_ARGUMENT, "%lld points along axis %d; there must be one or more",
+                                           (long long)points, c->axis[i]));
         c->points[i] = points;
         all *= (double)points;
         if (wants < has) c->x = bti_slice_part(c->x, c->axis[i], 0, 1, wants);
-        if (bti_array_error(c->x)) return refuse(poison, c->x);
+        if (bti_array_error(c->x)) return refuse_call(poison, c->x);
         high[c->axis[i]] = wants - has;
         if (wants > has) c->x = bti_pad(c->x, low, high, bti_scalar(0, bti_dtype(c->x)));
-        if (bti_array_error(c->x)) return refuse(poison, c->x);
+        if (bti_array_error(c->x)) return refuse_call(poison, c->x);
     }
     c->scale = all;
     return true;
@@ -190,29 +194,31 @@ static bool take_dtype(call *c, bt_array **poison) {
     bool real = c->half && !c->inverse;
     bt_dtype dtype = bti_dtype(c->x);
     if (bti_is_complex(c->x) && real)
-        return refuse(poison, bti_poisonf(BT_INVALID_ARGUMENT, "x is %s; half a transform is one of real numbers: bt_fft",
-                                          bt_dtype_name(dtype)));
+        return refuse_call(poison,
+                           bti_poisonf(BT_INVALID_ARGUMENT, "x is %s; half a transform is one of real numbers: bt_fft",
+                                       bt_dtype_name(dtype)));
     if (!bti_is_complex(c->x)) {
         c->x = bti_widen(bti_float(c->x));
         if (!real && !bti_array_error(c->x)) c->x = bti_cast(c->x, bti_dtype_of_parts(bti_dtype(c->x)));
     }
-    return !bti_array_error(c->x) || refuse(poison, c->x);
+    return !bti_array_error(c->x) || refuse_call(poison, c->x);
 }
 
 static bt_array *transformed(const call *c) {
     int rank = bti_rank(c->x), last = c->count - 1;
     bti_fft_kind whole = c->inverse ? BTI_FFT_BACKWARD : BTI_FFT_FORWARD;
     bt_array *x = c->x;
-    if (c->half && !c->inverse) x = record(BTI_FFT_HALF, x, rank - c->axis[last], c->points[last]);
-    for (int i = last - (int)c->half; i >= 0; i--) x = record(whole, x, rank - c->axis[i], c->points[i]);
-    if (c->half && c->inverse) x = record(BTI_FFT_WHOLE, x, rank - c->axis[last], c->points[last]);
+    if (c->half && !c->inverse) x = record_line(BTI_FFT_HALF, x, rank - c->axis[last], c->points[last]);
+    for (int i = last - (int)c->half; i >= 0; i--) x = record_line(whole, x, rank - c->axis[i], c->points[i]);
+    if (c->half && c->inverse) x = record_line(BTI_FFT_WHOLE, x, rank - c->axis[last], c->points[last]);
     return x;
 }
 
 static bt_array *transform_of(call c, const bt_fft_options *given) {
     bt_fft_options options = {0};
     bt_array *poison;
-    if (given && bti_options_take(&options_layout, c.name, given, &options) != BT_OK) return bti_poison(bti_error_last());
+    if (given && bti_options_take(&fft_options_layout, c.name, given, &options) != BT_OK)
+        return bti_poison(bti_error_last());
     if ((unsigned)options.norm > BT_FFT_FORWARD)
         return bti_poisonf(BT_INVALID_ARGUMENT, "norm %d; there are BT_FFT_BACKWARD, BT_FFT_ORTHO and BT_FFT_FORWARD",
                            (int)options.norm);
@@ -224,12 +230,13 @@ static bt_array *transform_of(call c, const bt_fft_options *given) {
     return bti_binary(BTI_OP_mul, y, bti_scalar(scale, bti_dtype_of_part(bti_dtype(y))));
 }
 
-#define TRANSFORM(title, axis_count, is_inverse, is_half)                                                           \
-    bt_array *bt_##title(bt_array *x, const bt_fft_options *options) {                                              \
-        BTI_PUBLIC("bt_" #title);                                                                                   \
-        BTI_NEED(x);                                                                                                \
-        BTI_RETURN(transform_of(                                                                                    \
-            (call){.x = x, .name = "bt_" #title, .axes = axis_count, .inverse = is_inverse, .half = is_half}, options)); \
+#define TRANSFORM(title, axis_count, is_inverse, is_half)                                                     \
+    bt_array *bt_##title(bt_array *x, const bt_fft_options *options) {                                        \
+        BTI_PUBLIC("bt_" #title);                                                                             \
+        BTI_NEED(x);                                                                                          \
+        BTI_RETURN(transform_of(                                                                              \
+            (call){.x = x, .name = "bt_" #title, .axes = axis_count, .inverse = is_inverse, .half = is_half}, \
+            options));                                                                                        \
     }
 
 TRANSFORM(fft, 1, false, false)
@@ -251,8 +258,10 @@ static bt_array *frequencies(int64_t n, double spacing, bt_dtype dtype, bool hal
     bt_array *poison = bti_check_shape(dtype, BT_SHAPE(n), false);
     if (poison) return poison;
     if (!bti_dtype_is_float(dtype) || n < 1 || bti_size_is_symbolic(n) || spacing == 0 || !isfinite(spacing))
-        return bti_poisonf(BT_INVALID_ARGUMENT, "n is %lld, the spacing %g, the dtype %s; n must be 1 or more, the spacing not 0, the dtype one of floats",
-                           (long long)n, spacing, bt_dtype_name(dtype));
+        return bti_poisonf(
+            BT_INVALID_ARGUMENT,
+            "n is %lld, the spacing %g, the dtype %s; n must be 1 or more, the spacing not 0, the dtype one of floats",
+            (long long)n, spacing, bt_dtype_name(dtype));
     bt_array *place = bti_iota(half ? n / 2 + 1 : n, BT_I64);
     if (!half) {
         bt_array *above = bti_binary(BTI_OP_lt, place, bti_scalar_bits((uint64_t)((n + 1) / 2), BT_I64));
@@ -279,8 +288,7 @@ static bt_array *shifted(bt_array *x, bt_axes axes, bool back) {
     for (int axis = 0; axis < bti_rank(x); axis++) {
         if (!(mask >> axis & 1)) continue;
         int64_t size = bti_shape(x)[axis];
-        if (bti_size_is_symbolic(size))
-            return bti_poisonf(BT_UNIMPLEMENTED, "axis %d has no known size here", axis);
+        if (bti_size_is_symbolic(size)) return bti_poisonf(BT_UNIMPLEMENTED, "axis %d has no known size here", axis);
         x = bt_roll(x, back ? -(size / 2) : size / 2, axis);
         if (bti_array_error(x)) return x;
     }

@@ -120,7 +120,8 @@ static void same_bits(void **state) {
         memmove(in + 8, in, elements * size);
         assert_int_equal(bti_fft_run(&l, in + 8, out[1] + 8), BT_OK);
         assert_memory_equal(out[0], out[1] + 8, elements * size);
-        assert_int_equal(bti_fft_run(&l, in + 8, in + 8), BT_OK); /* in place: other plans, the same numbers but for rounding */
+        assert_int_equal(bti_fft_run(&l, in + 8, in + 8),
+                         BT_OK); /* in place: other plans, the same numbers but for rounding */
         bti_free(in), bti_free(out[0]), bti_free(out[1]);
     }
     assert_int_equal(bt_set_flag("threads", "0"), BT_OK);
@@ -168,7 +169,9 @@ static void of_other_devices(void **state) {
 }
 
 static void many_plans(void **state) {
-    for (int64_t n = 1; n < 200; n++) BT_SCOPE NEAR(bt_ifft(bt_fft(numbers(2, n))), numbers(2, n));
+    for (int64_t n = 1; n < 200; n++)
+        BT_SCOPE
+            NEAR(bt_ifft(bt_fft(numbers(2, n))), numbers(2, n));
     assert_true(bti_fft_plans() <= 64);
 }
 
@@ -199,11 +202,16 @@ static void without_the_library(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses),         cmocka_unit_test(lengths),
-        cmocka_unit_test(frequencies),     cmocka_unit_test(dtypes),
-        cmocka_unit_test(same_bits),       cmocka_unit_test(derivatives),
-        cmocka_unit_test(in_functions_and_batches), cmocka_unit_test(of_other_devices),
-        cmocka_unit_test(many_plans),      cmocka_unit_test(memory_is_short),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(frequencies),
+        cmocka_unit_test(dtypes),
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(derivatives),
+        cmocka_unit_test(in_functions_and_batches),
+        cmocka_unit_test(of_other_devices),
+        cmocka_unit_test(many_plans),
+        cmocka_unit_test(memory_is_short),
         cmocka_unit_test(without_the_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "ir/float8.h"
-#include "ops/complex.h"
 
 /* --- what public operations ask ----------------------------------------------------------------------------------- */
 
@@ -85,10 +84,14 @@ static bt_array *record_scalar(double value, bt_dtype dtype, bool weak) {
     return bti_record(BTI_OP_const, dtype, weak, NULL, 0, &(bti_attr){.constant = {bits}});
 }
 
+static const bti_complex_recorders *complex_recorders;
+const bti_complex_recorders *bti_complex_record(void) { return complex_recorders; }
+void bti_complex_set_recorders(const bti_complex_recorders *recorders) { complex_recorders = recorders; }
+
 /* A complex one is made of two. */
 static bt_array *scalar_of(double value, bt_dtype dtype, bool weak) {
     if (!bti_dtype_is_complex(dtype)) return record_scalar(value, dtype, weak);
-    return bti_complex((bti_parts){record_scalar(value, bti_dtype_of_part(dtype), false), NULL}, weak);
+    return complex_recorders->of_real(record_scalar(value, bti_dtype_of_part(dtype), false), weak);
 }
 
 bt_array *bti_scalar(double value, bt_dtype dtype) { return scalar_of(value, dtype, false); }
@@ -156,6 +159,18 @@ bt_array *bti_scalar_cast(double value, bt_dtype dtype) {
     return bti_scalar_bits(sign ? (uint64_t)(int64_t)value : (uint64_t)value, dtype);
 }
 
+/* --- complex numbers ------------------------------------------------------------------------------------------------ */
+
+bt_array *bti_complex_part(bti_op op, bt_array *x) {
+    return bti_record(op, bti_dtype_of_part(bti_dtype(x)), bti_node_of(x)->weak, &x, 1, NULL);
+}
+
+bt_array *bti_refuse_complex(bt_dtype dtype) {
+    bti_str why = {0};
+    bti_complex_refusal(&why, dtype);
+    return bti_poison_why(&why);
+}
+
 /* --- other dtypes ------------------------------------------------------------------------------------------------- */
 
 bool bti_number_fits(bt_array *x, bt_dtype dtype) {
@@ -180,7 +195,8 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
             "%s is a storage type, which meets no other dtype; bt_cast it to a wider float first, or that to it",
             bt_dtype_name(storage));
     }
-    if (bti_dtype_is_complex(dtype) || bti_dtype_is_complex((bt_dtype)node->dtype)) return bti_complex_cast(x, dtype);
+    if (bti_dtype_is_complex(dtype) || bti_dtype_is_complex((bt_dtype)node->dtype))
+        return complex_recorders->cast(x, dtype);
     if (!bti_number_fits(x, dtype))
         return bti_poisonf(BT_INVALID_ARGUMENT,
                            "the number %" PRId64 " does not fit %s; cast the array to a wider dtype first (bt_cast)",
@@ -194,11 +210,12 @@ bt_array *bti_bitcast(bt_array *x, bt_dtype dtype) {
     const bti_node *node = bti_node_of(x);
     bool is_complex = bti_dtype_is_complex(dtype) || bti_dtype_is_complex((bt_dtype)node->dtype);
     if (dtype == (bt_dtype)node->dtype) return x;
-    if ((unsigned)dtype >= BT_DTYPE_COUNT || bt_dtype_size(dtype) != bt_dtype_size((bt_dtype)node->dtype) || is_complex ||
-        (dtype == BT_BOOL) != (node->dtype == BT_BOOL))
-        return bti_poisonf(BT_INVALID_ARGUMENT,
-                           "%s and %s have no bits in common: sizes must be equal, bool goes with bool, complex numbers with none",
-                           bt_dtype_name((bt_dtype)node->dtype), bt_dtype_name(dtype));
+    if ((unsigned)dtype >= BT_DTYPE_COUNT || bt_dtype_size(dtype) != bt_dtype_size((bt_dtype)node->dtype) ||
+        is_complex || (dtype == BT_BOOL) != (node->dtype == BT_BOOL))
+        return bti_poisonf(
+            BT_INVALID_ARGUMENT,
+            "%s and %s have no bits in common: sizes must be equal, bool goes with bool, complex numbers with none",
+            bt_dtype_name((bt_dtype)node->dtype), bt_dtype_name(dtype));
     return bti_record(BTI_OP_bitcast, dtype, false, &x, 1, NULL);
 }
 
@@ -272,15 +289,11 @@ bt_array *bti_new_axis(bt_array *x, int axis) {
     return bti_reshape(x, rank + 1, shape);
 }
 
-static bt_array *sum_of_part(bt_array *const *part, const void *mask) {
-    return bti_reduce(BTI_OP_sum, part[0], *(const uint32_t *)mask);
-}
-
 static bt_array *reduce(bti_op op, bt_array *x, uint32_t mask, bool or_start) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison || !mask) return poison ? poison : x;
-    if (bti_is_complex(x) && op == BTI_OP_sum) return bti_by_parts(&x, 1, sum_of_part, &mask);
-    if (bti_is_complex(x) && op == BTI_OP_prod) return bti_complex_product(x, mask);
+    bool has_form = op == BTI_OP_sum || op == BTI_OP_prod;
+    if (has_form && bti_is_complex(x)) return complex_recorders->reduce(op, x, mask);
     return bti_record_by_rules(op, &x, 1, &(bti_attr){.fold = {mask, or_start}});
 }
 

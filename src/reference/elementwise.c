@@ -206,7 +206,7 @@ static void random_bits(const bti_work *work) {
 }
 
 /* Parts of complex numbers and complex numbers of parts: copies between operands of which one is a part of the other. */
-static bti_operand part_of(const bti_operand *numbers, bool imaginary) {
+static bti_operand part_operand(const bti_operand *numbers, bool imaginary) {
     bti_operand part = *numbers;
     part.dtype = bti_dtype_of_part(numbers->dtype);
     if (imaginary) part.address += bt_dtype_size(part.dtype);
@@ -216,12 +216,12 @@ static bti_operand part_of(const bti_operand *numbers, bool imaginary) {
 
 static void copy_parts(const bti_work *work) {
     if (work->op != BTI_OP_complex) {
-        bti_operand part = part_of(work->inputs, work->op == BTI_OP_imag);
+        bti_operand part = part_operand(work->inputs, work->op == BTI_OP_imag);
         bti_copy_operand(&work->output, &part);
         return;
     }
     for (int i = 0; i < 2; i++) {
-        bti_operand part = part_of(&work->output, i);
+        bti_operand part = part_operand(&work->output, i);
         bti_copy_operand(&part, &work->inputs[i]);
     }
 }

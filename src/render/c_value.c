@@ -38,10 +38,9 @@ void bti_c_close(bti_c *w) {
 /* --- dtypes --------------------------------------------------------------------------------------------------------- */
 
 static const char *const value_types[] = {
-    [BT_F16] = "f32", [BT_BF16] = "f32", [BT_F32] = "f32", [BT_F64] = "f64",   [BT_I8] = "i8",
-    [BT_I16] = "i16", [BT_I32] = "i32",  [BT_I64] = "i64", [BT_U8] = "u8",     [BT_U16] = "u16",
-    [BT_U32] = "u32", [BT_U64] = "u64",  [BT_BOOL] = "u8", [BT_F8E4M3] = "u8", [BT_F8E5M2] = "u8",
-    [BT_C64] = "u64", [BT_C128] = "two_u64"};
+    [BT_F16] = "f32", [BT_BF16] = "f32",  [BT_F32] = "f32",   [BT_F64] = "f64", [BT_I8] = "i8",       [BT_I16] = "i16",
+    [BT_I32] = "i32", [BT_I64] = "i64",   [BT_U8] = "u8",     [BT_U16] = "u16", [BT_U32] = "u32",     [BT_U64] = "u64",
+    [BT_BOOL] = "u8", [BT_F8E4M3] = "u8", [BT_F8E5M2] = "u8", [BT_C64] = "u64", [BT_C128] = "two_u64"};
 
 /* Of a value: small floats as f32, bool as u8. */
 static const char *value_type(bt_dtype dtype) { return value_types[dtype]; }

@@ -7,11 +7,14 @@
 #include "ir/half.h"
 #include "render/llvm_writer.h"
 
-#define NAMES(type) \
-    { type, "<2 x " type ">", "<4 x " type ">", "<8 x " type ">", "<16 x " type ">", "<32 x " type ">", "<64 x " type ">" }
-static const char *const type_names[][7] = {NAMES("i1"),    NAMES("i8"),     NAMES("i16"),  NAMES("i32"), NAMES("i64"),
-                                            NAMES("float"), NAMES("double"), NAMES("half"), NAMES("ptr"),
-                                            NAMES("i128")};
+#define NAMES(type)                                                                                       \
+    {                                                                                                     \
+        type, "<2 x " type ">", "<4 x " type ">", "<8 x " type ">", "<16 x " type ">", "<32 x " type ">", \
+            "<64 x " type ">"                                                                             \
+    }
+static const char *const type_names[][7] = {NAMES("i1"),  NAMES("i8"),    NAMES("i16"),    NAMES("i32"),
+                                            NAMES("i64"), NAMES("float"), NAMES("double"), NAMES("half"),
+                                            NAMES("ptr"), NAMES("i128")};
 
 const char *bti_llvm_name(bti_llvm_type type, int lanes) { return type_names[type][__builtin_ctz((unsigned)lanes)]; }
 

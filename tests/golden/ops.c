@@ -168,7 +168,8 @@ static bool numbers_of(const json_t *pairs, bt_array **in, int in_count, bt_arra
 
 static void run_case(const ops_case *c, bt_tensors *file, tally *t) {
     char why[640];
-    bt_array *in[MAX_TENSORS], *numbers[MAX_TENSORS], *theirs = tensor(file, json_object_get(c->json, "output"), why, sizeof why);
+    bt_array *in[MAX_TENSORS], *numbers[MAX_TENSORS],
+        *theirs = tensor(file, json_object_get(c->json, "output"), why, sizeof why);
     int in_count = tensors_of(file, json_object_get(c->json, "inputs"), in, why, sizeof why);
     if (!theirs || in_count < 0) {
         golden_failed(t, c->name, "%s", why);
@@ -180,8 +181,10 @@ static void run_case(const ops_case *c, bt_tensors *file, tally *t) {
     }
     bool gives_pairs = json_is_true(json_object_get(c->json, "gives_pairs"));
     bt_dtype out = bt_dtype_of(theirs), pair = out == BT_F64 ? BT_C128 : BT_C64;
-    call made = {
-        .attrs = json_object_get(c->json, "attrs"), .in = numbers, .in_count = in_count, .out_dtype = gives_pairs ? pair : out};
+    call made = {.attrs = json_object_get(c->json, "attrs"),
+                 .in = numbers,
+                 .in_count = in_count,
+                 .out_dtype = gives_pairs ? pair : out};
     bt_array *ours = golden_call(c->op, &made);
     if (ours && gives_pairs) ours = golden_pairs_of(ours);
     const char *unknown = golden_unknown_attr(&made);

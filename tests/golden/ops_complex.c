@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-bt_array *golden_of_pairs(bt_array *pairs) {
-    return bt_complex(bt_index(pairs, -1, 0), bt_index(pairs, -1, 1));
-}
+bt_array *golden_of_pairs(bt_array *pairs) { return bt_complex(bt_index(pairs, -1, 0), bt_index(pairs, -1, 1)); }
 
 bt_array *golden_pairs_of(bt_array *numbers) {
     bt_array *parts[2] = {bt_real(numbers), bt_imag(numbers)};
@@ -24,15 +22,15 @@ static bt_array *do_ifftshift(call *c) { return bt_ifftshift(c->in[0], attr_axes
 static const struct {
     const char *name;
     bt_array *(*call)(call *c);
-} parts[] = {{"complex", do_complex},   {"polar", do_polar},         {"real", do_real},          {"imag", do_imag},
-             {"conj", do_conj},         {"angle", do_angle},         {"fftshift", do_fftshift}, {"ifftshift", do_ifftshift}};
+} parts[] = {{"complex", do_complex}, {"polar", do_polar}, {"real", do_real},         {"imag", do_imag},
+             {"conj", do_conj},       {"angle", do_angle}, {"fftshift", do_fftshift}, {"ifftshift", do_ifftshift}};
 
 static const struct {
     const char *name;
     bt_array *(*call)(bt_array *x, const bt_fft_options *options);
-} transforms[] = {{"fft", bt_fft},     {"ifft", bt_ifft},   {"rfft", bt_rfft},   {"irfft", bt_irfft},
-                  {"fft2", bt_fft2},   {"ifft2", bt_ifft2}, {"rfft2", bt_rfft2}, {"irfft2", bt_irfft2},
-                  {"fftn", bt_fftn},   {"ifftn", bt_ifftn}, {"rfftn", bt_rfftn}, {"irfftn", bt_irfftn}};
+} transforms[] = {{"fft", bt_fft},   {"ifft", bt_ifft},   {"rfft", bt_rfft},   {"irfft", bt_irfft},
+                  {"fft2", bt_fft2}, {"ifft2", bt_ifft2}, {"rfft2", bt_rfft2}, {"irfft2", bt_irfft2},
+                  {"fftn", bt_fftn}, {"ifftn", bt_ifftn}, {"rfftn", bt_rfftn}, {"irfftn", bt_irfftn}};
 
 static bt_array *transformed(call *c, bt_array *(*transform)(bt_array *, const bt_fft_options *)) {
     static const char *const norms[] = {"backward", "ortho", "forward"};

@@ -16,19 +16,19 @@
 enum { SIGN_FORWARD = -1, SIGN_BACKWARD = 1, KEEPS_INPUT = 1 << 4, ANY_ALIGNMENT = 1 << 1, ESTIMATE = 1 << 6 };
 enum { ALIGNMENT = 64 }; /* bytes: of memory that plans are made for */
 
-#define ENTRIES_OF(ENTRY, p, real)                                                                                      \
-    ENTRY(void *, p##_plan_many_dft,                                                                                    \
-          (int rank, const int *n, int lines, real *in, const int *in_embed, int in_step, int in_line, real *out,       \
-           const int *out_embed, int out_step, int out_line, int sign, unsigned flags))                                 \
-    ENTRY(void *, p##_plan_many_dft_r2c,                                                                                \
-          (int rank, const int *n, int lines, real *in, const int *in_embed, int in_step, int in_line, real *out,       \
-           const int *out_embed, int out_step, int out_line, unsigned flags))                                           \
-    ENTRY(void *, p##_plan_many_dft_c2r,                                                                                \
-          (int rank, const int *n, int lines, real *in, const int *in_embed, int in_step, int in_line, real *out,       \
-           const int *out_embed, int out_step, int out_line, unsigned flags))                                           \
-    ENTRY(void, p##_execute_dft, (void *plan, real *in, real *out))                                                     \
-    ENTRY(void, p##_execute_dft_r2c, (void *plan, real *in, real *out))                                                 \
-    ENTRY(void, p##_execute_dft_c2r, (void *plan, real *in, real *out))                                                 \
+#define ENTRIES_OF(ENTRY, p, real)                                                                                \
+    ENTRY(void *, p##_plan_many_dft,                                                                              \
+          (int rank, const int *n, int lines, real *in, const int *in_embed, int in_step, int in_line, real *out, \
+           const int *out_embed, int out_step, int out_line, int sign, unsigned flags))                           \
+    ENTRY(void *, p##_plan_many_dft_r2c,                                                                          \
+          (int rank, const int *n, int lines, real *in, const int *in_embed, int in_step, int in_line, real *out, \
+           const int *out_embed, int out_step, int out_line, unsigned flags))                                     \
+    ENTRY(void *, p##_plan_many_dft_c2r,                                                                          \
+          (int rank, const int *n, int lines, real *in, const int *in_embed, int in_step, int in_line, real *out, \
+           const int *out_embed, int out_step, int out_line, unsigned flags))                                     \
+    ENTRY(void, p##_execute_dft, (void *plan, real *in, real *out))                                               \
+    ENTRY(void, p##_execute_dft_r2c, (void *plan, real *in, real *out))                                           \
+    ENTRY(void, p##_execute_dft_c2r, (void *plan, real *in, real *out))                                           \
     ENTRY(void, p##_destroy_plan, (void *plan))
 
 #define FIELD(result, name, arguments) result(*name) arguments;
@@ -64,7 +64,9 @@ static bti_product_library libraries[2] = {
     {names[0], resolve_narrow, "install FFTW (on Debian the package libfftw3-single3)", 0, {0}},
     {names[1], resolve_wide, "install FFTW (on Debian the package libfftw3-double3)", 0, {0}}};
 
-BTI_STATIC_LOCK(plans_lock, fft_plans) /* of FFTW's planner, of which one thread is allowed, of the plans that are kept, and of `paths` */
+BTI_STATIC_LOCK(
+    plans_lock,
+    fft_plans) /* of FFTW's planner, of which one thread is allowed, of the plans that are kept, and of `paths` */
 
 static bool open_library(int wide) {
     if (atomic_load_explicit(&libraries[wide].found, memory_order_acquire) == 0) {
@@ -108,13 +110,13 @@ static uint64_t plans_clock;
 static void *make_plan(const layout *l, void *in, void *out) {
     unsigned flags = ESTIMATE | KEEPS_INPUT | (l->aligned ? 0 : ANY_ALIGNMENT);
     int sign = l->kind == BTI_FFT_FORWARD ? SIGN_FORWARD : SIGN_BACKWARD;
-#define MAKE(p)                                                                                                          \
-    (l->kind == BTI_FFT_HALF    ? fftw.p##_plan_many_dft_r2c(1, &l->n, l->lines, in, NULL, l->step, l->apart[0], out,    \
-                                                             NULL, l->step, l->apart[1], flags)                          \
-     : l->kind == BTI_FFT_WHOLE ? fftw.p##_plan_many_dft_c2r(1, &l->n, l->lines, in, NULL, l->step, l->apart[0], out,    \
-                                                             NULL, l->step, l->apart[1], flags)                          \
-                                : fftw.p##_plan_many_dft(1, &l->n, l->lines, in, NULL, l->step, l->apart[0], out, NULL,  \
-                                                         l->step, l->apart[1], sign, flags))
+#define MAKE(p)                                                                                                       \
+    (l->kind == BTI_FFT_HALF    ? fftw.p##_plan_many_dft_r2c(1, &l->n, l->lines, in, NULL, l->step, l->apart[0], out, \
+                                                             NULL, l->step, l->apart[1], flags)                       \
+     : l->kind == BTI_FFT_WHOLE ? fftw.p##_plan_many_dft_c2r(1, &l->n, l->lines, in, NULL, l->step, l->apart[0], out, \
+                                                             NULL, l->step, l->apart[1], flags)                       \
+                                : fftw.p##_plan_many_dft(1, &l->n, l->lines, in, NULL, l->step, l->apart[0], out,     \
+                                                         NULL, l->step, l->apart[1], sign, flags))
     return l->wide ? MAKE(fftw) : MAKE(fftwf);
 }
 
@@ -281,8 +283,7 @@ static bt_status run_aligned(run *r) {
     int64_t pieces = r->pieces_across * (r->lines->inner == 1 ? 1 : r->lines->outer);
     int64_t points = r->lines->n * (r->lines->inner == 1 ? r->each : COLUMNS);
     if (status == BT_OK) bti_parallel(pieces, points < PIECE_POINTS ? PIECE_POINTS / points : 1, run_pieces, r);
-    if (status == BT_OK && atomic_load(&r->status) != BT_OK)
-        status = bti_fail(BT_CANCELLED, "the process is ending");
+    if (status == BT_OK && atomic_load(&r->status) != BT_OK) status = bti_fail(BT_CANCELLED, "the process is ending");
     for (int i = 0; i < 2; i++) give_plan(r->plan[i]);
     return status;
 }
@@ -295,7 +296,8 @@ static bt_status run_anywhere(run *r) {
     for (int i = 0; i < 2 && status == BT_OK; i++) {
         const char *at = i ? r->to : r->from;
         bytes[i] = (size_t)(r->lines_all * r->points[i] * r->size[i]);
-        if ((uintptr_t)at % ALIGNMENT && !(copies[i] = bti_alloc_aligned(ALIGNMENT, bytes[i]))) status = bti_no_memory();
+        if ((uintptr_t)at % ALIGNMENT && !(copies[i] = bti_alloc_aligned(ALIGNMENT, bytes[i])))
+            status = bti_no_memory();
     }
     if (status == BT_OK && copies[0]) r->from = memcpy(copies[0], r->from, bytes[0]);
     if (status == BT_OK && copies[1]) r->to = copies[1];

@@ -292,9 +292,9 @@ OWN_FOLDS(min, minimum)
 #define WHOLE_SCATTERS(bool, u8, i8, u16, i16, u32, i32, u64, i64)                                   \
     [BT_BOOL] = SCATTER_LOOPS(bool), [BT_U8] = SCATTER_LOOPS(u8), [BT_I8] = SCATTER_LOOPS(i8),       \
     [BT_F8E4M3] = SCATTER_LOOPS(u8), [BT_F8E5M2] = SCATTER_LOOPS(u8), /* their bits, to be set */    \
-    [BT_C64] = SCATTER_LOOPS(u64),                                                                   \
-        [BT_U16] = SCATTER_LOOPS(u16), [BT_I16] = SCATTER_LOOPS(i16), [BT_U32] = SCATTER_LOOPS(u32), \
-    [BT_I32] = SCATTER_LOOPS(i32), [BT_U64] = SCATTER_LOOPS(u64), [BT_I64] = SCATTER_LOOPS(i64)
+        [BT_C64] = SCATTER_LOOPS(u64), [BT_U16] = SCATTER_LOOPS(u16), [BT_I16] = SCATTER_LOOPS(i16), \
+    [BT_U32] = SCATTER_LOOPS(u32), [BT_I32] = SCATTER_LOOPS(i32), [BT_U64] = SCATTER_LOOPS(u64),     \
+    [BT_I64] = SCATTER_LOOPS(i64)
 #define FLOAT_SCATTERS(f16, bf16, f32, f64)                                                        \
     [BT_F16] = SCATTER_LOOPS(f16), [BT_BF16] = SCATTER_LOOPS(bf16), [BT_F32] = SCATTER_LOOPS(f32), \
     [BT_F64] = SCATTER_LOOPS(f64)
