@@ -1,8 +1,7 @@
-/* Complex numbers: their parts, what is recorded by parts, and the public operations. The only primitives of them are complex, real and imag, so that kernels
- * compute with real numbers alone. */
-#include <berth/complex.h>
+/* Complex numbers by their parts: the parts, and functions of z = x + iy as functions of them. The only primitives are complex, real and imag, so that kernels compute
+ * with real numbers alone. */
+#include <math.h>
 
-#include "ops/application.h"
 #include "ops/complex.h"
 
 /* --- parts ---------------------------------------------------------------------------------------------------------- */
@@ -13,7 +12,7 @@ bti_parts bti_parts_of(bt_array *x, bt_dtype part) {
                        bti_cast(bti_complex_part(BTI_OP_imag, x), part)};
 }
 
-static bti_parts own_parts(bt_array *x) {
+bti_parts bti_own_parts(bt_array *x) {
     return (bti_parts){bti_complex_part(BTI_OP_real, x), bti_complex_part(BTI_OP_imag, x)};
 }
 
@@ -46,183 +45,165 @@ bt_array *bti_by_parts(bt_array *const *arrays, int count, bti_part_fn *of_part,
     return bti_complex(made, false);
 }
 
-/* The real part of a gradient by z is that by its real part: dL/dx + i dL/dy. */
-BTI_GRADIENT_1(real, bt_complex(g, bt_num(0)))
-BTI_GRADIENT_1(imag, bt_complex(bt_num(0), g))
-BTI_GRADIENT_2(complex, bt_real(g), bt_imag(g))
-
-/* --- elementwise operations ----------------------------------------------------------------------------------------- */
-
-static bt_array *unary_by_parts(bti_op op, bt_array *x) {
-    bti_parts z = own_parts(x), made;
-    if (op == BTI_OP_abs) return bti_parts_size(z);
-    if (!bti_parts_function(op, z, &made)) return bti_refuse_complex(bti_dtype(x));
-    return bti_complex(made, bti_node_of(x)->weak);
-}
-
-static bt_array *added(bti_op op, bt_array *a, bt_array *b) {
-    if (!a || !b) return a ? a : b && op == BTI_OP_sub ? bti_unary(BTI_OP_neg, b) : b;
-    return bti_binary(op, a, b);
-}
-
-/* Equal in both parts, or different in one. */
-static bt_array *compared(bti_op op, bti_parts a, bti_parts b) {
-    bt_array *zero = bti_array_error(a.re) ? a.re : bti_scalar(0, bti_dtype(a.re));
-    bt_array *re = bti_binary(op, a.re, b.re), *im = bti_binary(op, a.im ? a.im : zero, b.im ? b.im : zero);
-    return bti_binary(op == BTI_OP_eq ? BTI_OP_and : BTI_OP_or, re, im);
-}
-
-static bt_array *binary_by_parts(bti_op op, bt_array *x, bt_array *y, bt_dtype met, bool weak) {
-    bt_dtype part = bti_dtype_of_part(met);
-    bti_parts a = bti_parts_of(x, part), b = bti_parts_of(y, part);
-    switch (op) {
-    case BTI_OP_add:
-    case BTI_OP_sub: return bti_complex((bti_parts){added(op, a.re, b.re), added(op, a.im, b.im)}, weak);
-    case BTI_OP_mul: return bti_complex(bti_parts_product(a, b), weak);
-    case BTI_OP_div: return bti_complex(bti_parts_quotient(a, b), weak);
-    case BTI_OP_pow: return bti_complex(bti_parts_power(a, b), weak);
-    case BTI_OP_eq:
-    case BTI_OP_ne: return compared(op, a, b);
-    default: return bti_refuse_complex(met);
-    }
-}
-
-static bt_array *where_by_parts(bt_array *condition, bt_array *x, bt_array *y, bt_dtype met, bool weak) {
-    bt_dtype part = bti_dtype_of_part(met);
-    bti_parts a = bti_parts_of(x, part), b = bti_parts_of(y, part), made;
-    bt_array *zero = bti_scalar(0, part);
-    made.re = bti_where(condition, a.re, b.re);
-    made.im = bti_where(condition, a.im ? a.im : zero, b.im ? b.im : zero);
-    return bti_complex(made, weak);
-}
-
-static bt_array *cast_by_parts(bt_array *x, bt_dtype dtype) {
-    if (bti_dtype_is_complex(dtype)) return bti_complex(bti_parts_of(x, bti_dtype_of_part(dtype)), false);
-    if (dtype != BT_BOOL) return bti_refuse_complex(bti_dtype(x));
-    bti_parts z = own_parts(x);
-    return bti_binary(BTI_OP_or, bti_cast(z.re, BT_BOOL), bti_cast(z.im, BT_BOOL));
-}
-
 bt_array *bti_square_size(bt_array *x) {
-    bti_parts z = own_parts(x);
+    bti_parts z = bti_own_parts(x);
     return bti_binary(BTI_OP_add, bti_binary(BTI_OP_mul, z.re, z.re), bti_binary(BTI_OP_mul, z.im, z.im));
 }
 
-/* --- products over axes --------------------------------------------------------------------------------------------- */
+#define ADD(a, b) bti_binary(BTI_OP_add, a, b)
+#define SUB(a, b) bti_binary(BTI_OP_sub, a, b)
+#define MUL(a, b) bti_binary(BTI_OP_mul, a, b)
+#define DIV(a, b) bti_binary(BTI_OP_div, a, b)
+#define NEG(a) bti_unary(BTI_OP_neg, a)
+#define OF(op, a) bti_unary(BTI_OP_##op, a)
 
-/* Halves are multiplied until one element is left: [..., n] -> [..., 1]. */
-static bt_array *halved_product(bt_array *x, int axis) {
-    for (;;) {
-        if (bti_array_error(x)) return x;
-        int64_t size = bti_shape(x)[axis], half = size / 2;
-        if (size == 1) return x;
-        bt_array *pairs =
-            bti_binary(BTI_OP_mul, bti_slice_part(x, axis, 0, 1, half), bti_slice_part(x, axis, half, 1, half));
-        bt_array *both[2] = {pairs, NULL};
-        if (size % 2) both[1] = bti_slice_part(x, axis, size - 1, 1, 1);
-        x = size % 2 ? bti_concat(both, 2, axis) : pairs;
+static bt_array *number(double value, bt_array *like) {
+    return bti_array_error(like) ? like : bti_scalar(value, bti_dtype(like));
+}
+static bt_array *equals(bt_array *x, double value) { return bti_binary(BTI_OP_eq, x, number(value, x)); }
+static bt_array *square(bt_array *x) { return MUL(x, x); }
+static bti_parts scaled(bti_parts z, double by) {
+    return (bti_parts){MUL(z.re, number(by, z.re)), MUL(z.im, number(by, z.re))};
+}
+static bti_parts with_imag(bti_parts z) {
+    if (!z.im) z.im = number(0, z.re);
+    return z;
+}
+
+/* --- products and quotients ----------------------------------------------------------------------------------------- */
+
+bti_parts bti_parts_product(bti_parts a, bti_parts b) {
+    if (!a.im || !b.im) {
+        bt_array *im = a.im ? MUL(a.im, b.re) : b.im ? MUL(a.re, b.im) : NULL;
+        return (bti_parts){MUL(a.re, b.re), im};
     }
+    return (bti_parts){SUB(MUL(a.re, b.re), MUL(a.im, b.im)), ADD(MUL(a.re, b.im), MUL(a.im, b.re))};
 }
 
-static bt_array *product_over(bt_array *x, uint32_t mask) {
-    for (int axis = 0; axis < BTI_MAX_RANK; axis++) {
-        if (bti_array_error(x)) return x;
-        if (axis >= bti_rank(x) || !(mask >> axis & 1)) continue;
-        int64_t shape[BTI_MAX_RANK], size = bti_shape(x)[axis];
-        if (bti_size_is_symbolic(size))
-            return bti_poisonf(BT_UNIMPLEMENTED, "axis %d of complex numbers has no known size here", axis);
-        for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? 1 : bti_shape(x)[i];
-        x = size ? halved_product(x, axis) : bti_expand(bti_scalar(1, bti_dtype(x)), bti_rank(x), shape);
+/* Smith, "Algorithm 116: Complex division" (1962): the smaller part of b over the greater one, so that no square overflows. */
+bti_parts bti_parts_quotient(bti_parts a, bti_parts b) {
+    if (!b.im) return (bti_parts){DIV(a.re, b.re), a.im ? DIV(a.im, b.re) : NULL};
+    a = with_imag(a);
+    bt_array *swapped = bti_binary(BTI_OP_lt, OF(abs, b.re), OF(abs, b.im));
+    bt_array *great = bti_where(swapped, b.im, b.re), *small = bti_where(swapped, b.re, b.im);
+    bt_array *ratio = DIV(small, bti_where(equals(great, 0), number(1, great), great));
+    bt_array *below = ADD(great, MUL(small, ratio));
+    bt_array *first = bti_where(swapped, a.im, a.re), *second = bti_where(swapped, a.re, a.im);
+    bt_array *cross = SUB(second, MUL(first, ratio));
+    return (bti_parts){DIV(ADD(first, MUL(second, ratio)), below), DIV(bti_where(swapped, NEG(cross), cross), below)};
+}
+
+/* --- size and roots ------------------------------------------------------------------------------------------------- */
+
+/* Over the greater part, which is no part of the gradient: (x, y) / |z|, and 0 at 0. */
+bt_array *bti_parts_size(bti_parts z) {
+    if (!z.im) return OF(abs, z.re);
+    bt_array *great = bti_binary(BTI_OP_maximum, OF(abs, z.re), OF(abs, z.im)), *none = equals(great, 0);
+    bt_array *odd = bti_binary(BTI_OP_or, none, equals(great, INFINITY));
+    bt_array *scale = bti_stop(bti_where(odd, number(1, great), great));
+    bt_array *squares = ADD(square(DIV(z.re, scale)), square(DIV(z.im, scale)));
+    bt_array *root = OF(sqrt, bti_where(none, number(1, great), squares));
+    return bti_where(none, number(0, great), MUL(scale, root));
+}
+
+/* t = sqrt((|x| + |z|) / 2): t + iy/2t where x >= 0, else |y|/2t and t with y's sign. */
+static bti_parts root_of(bti_parts z) {
+    bt_array *half = number(0.5, z.re), *size = bti_parts_size(z);
+    bt_array *sum = ADD(MUL(OF(abs, z.re), half), MUL(size, half)), *none = equals(sum, 0);
+    bt_array *t = OF(sqrt, bti_where(none, number(1, sum), sum));
+    bt_array *other = DIV(MUL(z.im, half), t), *left = bti_binary(BTI_OP_lt, z.re, number(0, z.re));
+    bt_array *down = bti_binary(BTI_OP_lt, z.im, number(0, z.im));
+    bt_array *re = bti_where(left, OF(abs, other), t), *im = bti_where(left, bti_where(down, NEG(t), t), other);
+    return (bti_parts){bti_where(none, number(0, re), re), bti_where(none, z.im, im)};
+}
+
+/* --- exponentials and logarithms ------------------------------------------------------------------------------------ */
+
+static bti_parts exponential(bti_parts z) {
+    bt_array *size = OF(exp, z.re);
+    return (bti_parts){MUL(size, OF(cos, z.im)), MUL(size, OF(sin, z.im))};
+}
+
+static bti_parts logarithm(bti_parts z) {
+    return (bti_parts){OF(log, bti_parts_size(z)), bti_binary(BTI_OP_atan2, z.im, z.re)};
+}
+
+/* e**z - 1: (e**x - 1) cos y - 2 sin(y/2)**2, e**x sin y. */
+static bti_parts exponential_less_1(bti_parts z) {
+    bt_array *sine = OF(sin, MUL(z.im, number(0.5, z.im)));
+    bt_array *re = SUB(MUL(OF(expm1, z.re), OF(cos, z.im)), MUL(number(2, z.re), square(sine)));
+    return (bti_parts){re, MUL(OF(exp, z.re), OF(sin, z.im))};
+}
+
+/* |1 + z|**2 is 1 + x (2 + x) + y**2. */
+static bti_parts logarithm_of_1_more(bti_parts z) {
+    bt_array *one = number(1, z.re), *more = ADD(MUL(z.re, ADD(number(2, z.re), z.re)), square(z.im));
+    bt_array *re = MUL(number(0.5, z.re), OF(log1p, more));
+    return (bti_parts){re, bti_binary(BTI_OP_atan2, z.im, ADD(one, z.re))};
+}
+
+/* e**(w log z); 0**0 is 1, and 0 to any other power 0. */
+bti_parts bti_parts_power(bti_parts base, bti_parts exponent) {
+    base = with_imag(base);
+    bt_array *none = bti_binary(BTI_OP_and, equals(base.re, 0), equals(base.im, 0));
+    bti_parts safe = {bti_where(none, number(1, base.re), base.re), base.im};
+    bti_parts power = exponential(with_imag(bti_parts_product(exponent, logarithm(safe))));
+    bt_array *flat = equals(exponent.re, 0);
+    if (exponent.im) flat = bti_binary(BTI_OP_and, flat, equals(exponent.im, 0));
+    bt_array *of_none = bti_where(flat, number(1, power.re), number(0, power.re));
+    return (bti_parts){bti_where(none, of_none, power.re), bti_where(none, number(0, power.im), power.im)};
+}
+
+/* --- circular and hyperbolic functions ------------------------------------------------------------------------------ */
+
+static bti_parts sine(bti_parts z) {
+    return (bti_parts){MUL(OF(sin, z.re), OF(cosh, z.im)), MUL(OF(cos, z.re), OF(sinh, z.im))};
+}
+static bti_parts cosine(bti_parts z) {
+    return (bti_parts){MUL(OF(cos, z.re), OF(cosh, z.im)), NEG(MUL(OF(sin, z.re), OF(sinh, z.im)))};
+}
+/* With t = tanh x, s = tan y: (t (1 + s**2) + i s / cosh(x)**2) / (1 + t**2 s**2). */
+static bti_parts hyperbolic_tangent(bti_parts z) {
+    bt_array *t = OF(tanh, z.re), *s = OF(tan, z.im), *one = number(1, t);
+    bt_array *below = ADD(one, square(MUL(t, s)));
+    return (bti_parts){DIV(MUL(t, ADD(one, square(s))), below), DIV(DIV(s, square(OF(cosh, z.re))), below)};
+}
+/* Of iz = -y + ix, where that is the hyperbolic one: f(z) = -i g(iz). */
+static bti_parts turned(bti_parts z) { return (bti_parts){NEG(z.im), z.re}; }
+static bti_parts turned_back(bti_parts z) { return (bti_parts){z.im, NEG(z.re)}; }
+static bti_parts unit_over(bti_parts z) { return bti_parts_quotient((bti_parts){number(1, z.re), NULL}, z); }
+
+static bti_parts logistic(bti_parts z) {
+    bti_parts e = exponential((bti_parts){NEG(z.re), NEG(z.im)});
+    return unit_over((bti_parts){ADD(number(1, e.re), e.re), e.im});
+}
+
+/* z / |z|, and 0 at 0. */
+static bti_parts direction(bti_parts z) {
+    bt_array *size = bti_parts_size(z), *by = bti_where(equals(size, 0), number(1, size), size);
+    return (bti_parts){DIV(z.re, by), DIV(z.im, by)};
+}
+
+bool bti_parts_function(bti_op op, bti_parts z, bti_parts *result) {
+    switch (op) {
+    case BTI_OP_neg: *result = (bti_parts){NEG(z.re), NEG(z.im)}; return true;
+    case BTI_OP_sign: *result = direction(z); return true;
+    case BTI_OP_exp: *result = exponential(z); return true;
+    case BTI_OP_exp2: *result = exponential(scaled(z, M_LN2)); return true;
+    case BTI_OP_expm1: *result = exponential_less_1(z); return true;
+    case BTI_OP_log: *result = logarithm(z); return true;
+    case BTI_OP_log2: *result = scaled(logarithm(z), M_LOG2E); return true;
+    case BTI_OP_log10: *result = scaled(logarithm(z), M_LOG10E); return true;
+    case BTI_OP_log1p: *result = logarithm_of_1_more(z); return true;
+    case BTI_OP_sqrt: *result = root_of(z); return true;
+    case BTI_OP_rsqrt: *result = unit_over(root_of(z)); return true;
+    case BTI_OP_sin: *result = sine(z); return true;
+    case BTI_OP_cos: *result = cosine(z); return true;
+    case BTI_OP_tan: *result = turned_back(hyperbolic_tangent(turned(z))); return true;
+    case BTI_OP_sinh: *result = turned_back(sine(turned(z))); return true;
+    case BTI_OP_cosh: *result = cosine(turned(z)); return true;
+    case BTI_OP_tanh: *result = hyperbolic_tangent(z); return true;
+    case BTI_OP_sigmoid: *result = logistic(z); return true;
+    default: return false;
     }
-    return x;
-}
-
-static bt_array *sum_of_part(bt_array *const *part, const void *mask) {
-    return bti_reduce(BTI_OP_sum, part[0], *(const uint32_t *)mask);
-}
-
-static bt_array *reduce_by_parts(bti_op op, bt_array *x, uint32_t mask) {
-    return op == BTI_OP_sum ? bti_by_parts(&x, 1, sum_of_part, &mask) : product_over(x, mask);
-}
-
-static bt_array *complex_of_real(bt_array *real, bool weak) { return bti_complex((bti_parts){real, NULL}, weak); }
-
-__attribute__((constructor)) static void set_recorders(void) {
-    static const bti_complex_recorders recorders = {
-        .unary = unary_by_parts,
-        .binary = binary_by_parts,
-        .where = where_by_parts,
-        .cast = cast_by_parts,
-        .of_real = complex_of_real,
-        .reduce = reduce_by_parts,
-    };
-    bti_complex_set_recorders(&recorders);
-}
-
-/* --- public operations ---------------------------------------------------------------------------------------------- */
-
-/* Both as floats of one dtype, complex128's parts if one of them is. Neither is poisoned. */
-static bt_array *as_parts(bt_array *re, bt_array *im, bti_parts *parts) {
-    bt_array *given[2] = {re, im};
-    bool weak;
-    bt_dtype met = bti_meet(given, 2, &weak);
-    if (met == BT_DTYPE_COUNT || bti_dtype_is_complex(met))
-        return bti_poisonf(BT_INVALID_ARGUMENT, "the parts are %s and %s; they must be real",
-                           bt_dtype_name(bti_dtype(re)), bt_dtype_name(bti_dtype(im)));
-    bt_dtype part = bti_dtype_of_part(bti_dtype_of_parts(bti_float_of(met)));
-    *parts = (bti_parts){bti_cast(re, part), bti_cast(im, part)};
-    return bti_poisoned_by((bt_array *[]){parts->re, parts->im}, 2);
-}
-
-bt_array *bt_complex(bt_array *real, bt_array *imag) {
-    BTI_PUBLIC("bt_complex");
-    BTI_NEED(real, imag);
-    bti_parts parts;
-    bt_array *poison = as_parts(real, imag, &parts);
-    BTI_RETURN(poison ? poison : bti_complex(parts, false));
-}
-
-bt_array *bt_polar(bt_array *r, bt_array *angle) {
-    BTI_PUBLIC("bt_polar");
-    BTI_NEED(r, angle);
-    bti_parts parts;
-    bt_array *poison = as_parts(r, angle, &parts);
-    if (poison) BTI_RETURN(poison);
-    bti_parts made = {bti_binary(BTI_OP_mul, parts.re, bti_unary(BTI_OP_cos, parts.im)),
-                      bti_binary(BTI_OP_mul, parts.re, bti_unary(BTI_OP_sin, parts.im))};
-    BTI_RETURN(bti_complex(made, false));
-}
-
-bt_array *bt_real(bt_array *x) {
-    BTI_PUBLIC("bt_real");
-    BTI_NEED(x);
-    BTI_RETURN(bti_is_complex(x) ? bti_complex_part(BTI_OP_real, x) : x);
-}
-
-bt_array *bt_imag(bt_array *x) {
-    BTI_PUBLIC("bt_imag");
-    BTI_NEED(x);
-    BTI_RETURN(bti_is_complex(x) ? bti_complex_part(BTI_OP_imag, x)
-                                 : bti_expand(bti_scalar(0, bti_dtype(x)), bti_rank(x), bti_shape(x)));
-}
-
-bt_array *bt_conj(bt_array *x) {
-    BTI_PUBLIC("bt_conj");
-    BTI_NEED(x);
-    if (!bti_is_complex(x)) BTI_RETURN(x);
-    bti_parts z = own_parts(x);
-    BTI_RETURN(bti_complex((bti_parts){z.re, bti_unary(BTI_OP_neg, z.im)}, bti_node_of(x)->weak));
-}
-
-bt_array *bt_angle(bt_array *x) {
-    BTI_PUBLIC("bt_angle");
-    BTI_NEED(x);
-    bti_parts z = bti_is_complex(x) ? own_parts(x) : (bti_parts){bti_float(x), NULL};
-    if (bti_array_error(z.re)) BTI_RETURN(z.re);
-    BTI_RETURN(bti_binary(BTI_OP_atan2, z.im ? z.im : bti_scalar(0, bti_dtype(z.re)), z.re));
-}
-
-bt_array *bti_num_of_complex(double real, double imag) {
-    BTI_PUBLIC("a number");
-    BTI_RETURN(bti_complex((bti_parts){bti_scalar(real, BT_F64), bti_scalar(imag, BT_F64)}, true));
 }

@@ -1,5 +1,4 @@
-/* Complex numbers, whose arithmetic is recorded as that of their parts (complex.c, complex_functions.c). Elementwise, reduction and index recorders hand over to these
- * what is complex; arguments are not poisoned. What has no complex form is refused here or by bti_op_dtypes. */
+/* Complex numbers, whose arithmetic is recorded as that of their parts. Arguments are not poisoned unless they are parts. */
 #ifndef BTI_OPS_COMPLEX_H
 #define BTI_OPS_COMPLEX_H
 
@@ -12,6 +11,7 @@ typedef struct bti_parts {
 
 /* Of x: complex, or real and cast to `part`. */
 bti_parts bti_parts_of(bt_array *x, bt_dtype part);
+bti_parts bti_own_parts(bt_array *x); /* of a complex x */
 /* The complex array of real ones, which broadcast and are float32 or float64 both. */
 bt_array *bti_complex(bti_parts parts, bool weak);
 /* |x|**2, real. */
@@ -21,7 +21,6 @@ bt_array *bti_square_size(bt_array *x);
 typedef bt_array *bti_part_fn(bt_array *const *parts, const void *context);
 bt_array *bti_by_parts(bt_array *const *arrays, int count, bti_part_fn *of_part, const void *context);
 
-/* complex_functions.c */
 bti_parts bti_parts_product(bti_parts a, bti_parts b);
 bti_parts bti_parts_quotient(bti_parts a, bti_parts b);
 bt_array *bti_parts_size(bti_parts z); /* |z| */

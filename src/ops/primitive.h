@@ -123,7 +123,7 @@ bt_array *bti_complex_part(bti_op op, bt_array *x);
 /* Poison: the operation takes none. */
 bt_array *bti_refuse_complex(bt_dtype dtype);
 
-/* What recorders of these files and elementwise.c hand over: complex.c, which is made of them, sets it before main. Arguments are not poisoned. */
+/* What recorders of these files and elementwise.c hand over: complex_numbers.c, which is made of them, sets it before main. Arguments are not poisoned. */
 typedef struct bti_complex_recorders {
     bt_array *(*unary)(bti_op op, bt_array *x);
     /* met: the complex dtype that the arguments meet at */
