@@ -75,6 +75,26 @@ static void lengths(void **state) {
         }
 }
 
+/* Lines that are cut into rows and columns, against all of their columns and rows by hand: a wave has one place. */
+static void long_lines(void **state) {
+    const int64_t sizes[] = {1 << 16, 72000, 65537, 200 * 331};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        BT_SCOPE {
+            int64_t n = sizes[i];
+            bt_array *place = bt_arange(0, (double)n, 1, BT_F64), *two[2] = {NULL, NULL};
+            for (int w = 0; w < 2; w++) {
+                bt_array *angle = bt_mod(bt_mul(place, bt_num(w ? 1021 : 3)), bt_num((double)n));
+                two[w] = bt_polar(bt_num(1), bt_mul(angle, bt_num(2 * M_PI / (double)n)));
+            }
+            bt_array *made = bt_fft(bt_stack(two, 2, 0), .norm = BT_FFT_FORWARD);
+            bt_array *should = bt_stack(ALL(bt_eq(place, bt_num(3)), bt_eq(place, bt_num(1021))), 2, 0);
+            expect_near(made, bt_cast(should, BT_F64), 1e-14, __LINE__);
+            bt_array *z = numbers(2, n);
+            NEAR(bt_ifft(bt_fft(z)), z);
+            NEAR(bt_ifft(bt_fft(bt_cast(z, BT_C128))), z);
+        }
+}
+
 static void frequencies(void **state) {
     NEAR(bt_fftfreq(5, 0.5, BT_F32), F32((5), 0, 0.4F, 0.8F, -0.8F, -0.4F));
     NEAR(bt_fftfreq(4, 1, BT_F32), F32((4), 0, 0.25F, -0.5F, -0.25F));
@@ -99,7 +119,8 @@ static void dtypes(void **state) {
 static void same_bits(void **state) {
     const bti_fft_lines all[] = {{BTI_FFT_FORWARD, BT_F32, 300, 251, 1},
                                  {BTI_FFT_BACKWARD, BT_F64, 3, 60, 77},
-                                 {BTI_FFT_FORWARD, BT_F32, 1, 1 << 18, 1}};
+                                 {BTI_FFT_FORWARD, BT_F32, 1, 1 << 18, 1},
+                                 {BTI_FFT_BACKWARD, BT_F64, 2, 72000, 1}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         bti_fft_lines l = all[i];
         size_t elements = (size_t)(l.outer * l.n * l.inner) * 2, size = bt_dtype_size(l.part);
@@ -202,17 +223,12 @@ static void without_the_library(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses),
-        cmocka_unit_test(lengths),
-        cmocka_unit_test(frequencies),
-        cmocka_unit_test(dtypes),
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(derivatives),
-        cmocka_unit_test(in_functions_and_batches),
-        cmocka_unit_test(of_other_devices),
-        cmocka_unit_test(many_plans),
-        cmocka_unit_test(memory_is_short),
-        cmocka_unit_test(without_the_library),
+        cmocka_unit_test(refuses),          cmocka_unit_test(lengths),
+        cmocka_unit_test(long_lines),       cmocka_unit_test(frequencies),
+        cmocka_unit_test(dtypes),           cmocka_unit_test(same_bits),
+        cmocka_unit_test(derivatives),      cmocka_unit_test(in_functions_and_batches),
+        cmocka_unit_test(of_other_devices), cmocka_unit_test(many_plans),
+        cmocka_unit_test(memory_is_short),  cmocka_unit_test(without_the_library),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

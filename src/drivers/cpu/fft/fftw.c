@@ -1,5 +1,6 @@
 #include "drivers/cpu/fft/fftw.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -308,7 +309,7 @@ static bt_status run_anywhere(run *r) {
     return status;
 }
 
-bt_status bti_fft_run(const bti_fft_lines *lines, const void *from, void *to) {
+static bt_status run_lines(const bti_fft_lines *lines, const void *from, void *to) {
     int64_t size = (int64_t)bt_dtype_size(lines->part), half = lines->n / 2 + 1;
     bool narrows = lines->kind == BTI_FFT_HALF, widens = lines->kind == BTI_FFT_WHOLE;
     run r = {.lines = lines,
@@ -317,7 +318,132 @@ bt_status bti_fft_run(const bti_fft_lines *lines, const void *from, void *to) {
              .points = {widens ? half : lines->n, narrows ? half : lines->n},
              .size = {narrows ? size : 2 * size, widens ? size : 2 * size},
              .lines_all = lines->outer * lines->inner};
-    if (r.lines_all == 0 || lines->n == 0) return BT_OK;
+    return run_anywhere(&r);
+}
+
+/* --- long lines ----------------------------------------------------------------------------------------------------- */
+
+/* A line of rows x columns points, so long that it would be one core's and leave its cache: Bailey, "FFTs in external or hierarchical memory" (1990). Columns are transformed;
+ * point [k, j] is multiplied by e**(+-2 pi i j k / n); rows are transformed, and stored as columns. */
+enum { LONG_LINE = 1 << 16, ROWS = 8, LEAST_SIDE = 32, STEPS = 64 };
+
+typedef struct long_line {
+    int64_t rows, columns;
+    bool wide;
+    double turn; /* the angle between neighbours, +-2 pi / n */
+    char *middle, *to;
+    kept_plan *plan; /* of ROWS rows, in place */
+    atomic_int status;
+} long_line;
+
+/* Rows are a multiple of ROWS, near the columns; false: the number has no such factors. */
+static bool find_sides(const bti_fft_lines *l, long_line *line) {
+    if ((l->kind != BTI_FFT_FORWARD && l->kind != BTI_FFT_BACKWARD) || l->inner != 1 || l->n < LONG_LINE) return false;
+    int64_t near = (int64_t)sqrt((double)l->n);
+    for (int64_t rows = near / ROWS * ROWS; rows >= LEAST_SIDE; rows -= ROWS) {
+        if (l->n % rows || l->n / rows > STEPS * rows) continue;
+        line->rows = rows, line->columns = l->n / rows;
+        return true;
+    }
+    return false;
+}
+
+/* Powers 0 to STEPS - 1 of e**(i angle), by products of few factors. */
+static void powers_of(double angle, double (*powers)[2]) {
+    powers[0][0] = 1, powers[0][1] = 0;
+    powers[1][0] = cos(angle), powers[1][1] = sin(angle);
+    for (int p = 2; p < STEPS; p++) {
+        const double *half = powers[p / 2], *rest = powers[p - p / 2];
+        powers[p][0] = half[0] * rest[0] - half[1] * rest[1];
+        powers[p][1] = half[0] * rest[1] + half[1] * rest[0];
+    }
+}
+
+#define TURN_ROW(type)                                                                                       \
+    static void turn_row_##type(const long_line *line, int64_t row, type *at) {                              \
+        double powers[STEPS][2];                                                                             \
+        powers_of(line->turn *(double)row, powers);                                                          \
+        for (int64_t first = 0; first < line->columns; first += STEPS) {                                     \
+            int count = line->columns - first < STEPS ? (int)(line->columns - first) : STEPS;                \
+            double angle = line->turn * (double)(row * first), re = cos(angle), im = sin(angle);             \
+            for (int j = 0; j < count; j++) {                                                                \
+                double x = re * powers[j][0] - im * powers[j][1], y = re * powers[j][1] + im * powers[j][0]; \
+                double a = (double)at[2 * (first + j)], b = (double)at[2 * (first + j) + 1];                 \
+                at[2 * (first + j)] = (type)(a * x - b * y);                                                 \
+                at[2 * (first + j) + 1] = (type)(a * y + b * x);                                             \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void store_rows_##type(const long_line *line, int64_t first, const type *from) {                  \
+        for (int64_t k = 0; k < line->columns; k++) {                                                        \
+            type *to = (type *)(void *)line->to + 2 * (k * line->rows + first);                              \
+            for (int row = 0; row < ROWS; row++)                                                             \
+                memcpy(to + 2 * row, from + 2 * (row * line->columns + k), 2 * sizeof *to);                  \
+        }                                                                                                    \
+    }
+TURN_ROW(float)
+TURN_ROW(double)
+
+static void run_rows(void *context, int64_t begin, int64_t end) {
+    static bti_library_calls calls;
+    long_line *line = context;
+    int64_t row_bytes = line->columns * (line->wide ? 16 : 8);
+    bti_guest guest;
+    for (int64_t piece = begin; piece < end; piece++) {
+        char *at = line->middle + piece * ROWS * row_bytes;
+        for (int64_t row = piece * ROWS; row < (piece + 1) * ROWS; row++) {
+            char *of_row = line->middle + row * row_bytes;
+            line->wide ? turn_row_double(line, row, (void *)of_row) : turn_row_float(line, row, (void *)of_row);
+        }
+        if (!bti_library_visit(&calls, &guest)) {
+            atomic_store(&line->status, BT_CANCELLED);
+            return;
+        }
+        run_plan(line->plan, at, at);
+        bti_library_part(&guest);
+        line->wide ? store_rows_double(line, piece * ROWS, (void *)at)
+                   : store_rows_float(line, piece * ROWS, (void *)at);
+    }
+}
+
+static bt_status run_long_line(const bti_fft_lines *l, long_line *line, const char *from, char *to) {
+    static bti_library_calls calls;
+    const bti_fft_lines columns = {l->kind, l->part, 1, line->rows, line->columns};
+    const layout of = {.kind = l->kind,
+                       .wide = line->wide,
+                       .n = (int)line->columns,
+                       .lines = ROWS,
+                       .step = 1,
+                       .apart = {(int)line->columns, (int)line->columns},
+                       .in_place = true,
+                       .aligned = true};
+    bti_guest guest;
+    line->to = to;
+    BTI_TRY(run_lines(&columns, from, line->middle));
+    if (!bti_library_visit(&calls, &guest)) return bti_fail(BT_CANCELLED, "the process is ending");
+    line->plan = take_plan(&of, line->middle, line->middle);
+    bti_library_part(&guest);
+    if (!line->plan) return bti_no_memory();
+    bti_parallel(line->rows / ROWS, 1, run_rows, line);
+    give_plan(line->plan);
+    return atomic_load(&line->status) == BT_OK ? BT_OK : bti_fail(BT_CANCELLED, "the process is ending");
+}
+
+static bt_status run_long_lines(const bti_fft_lines *l, long_line *line, const char *from, char *to) {
+    int64_t bytes = l->n * 2 * (int64_t)bt_dtype_size(l->part);
+    bt_status status = BT_OK;
+    line->wide = l->part == BT_F64;
+    line->turn = (l->kind == BTI_FFT_FORWARD ? -2 : 2) * M_PI / (double)l->n;
+    if (!(line->middle = bti_alloc_aligned(ALIGNMENT, (size_t)bytes))) return bti_no_memory();
+    for (int64_t i = 0; i < l->outer && status == BT_OK; i++)
+        status = run_long_line(l, line, from + i * bytes, to + i * bytes);
+    bti_free(line->middle);
+    return status;
+}
+
+bt_status bti_fft_run(const bti_fft_lines *lines, const void *from, void *to) {
+    long_line line = {.rows = 0};
+    if (lines->outer * lines->inner == 0 || lines->n == 0) return BT_OK;
     if (lines->n > INT32_MAX || lines->inner > INT32_MAX)
         return bti_fail(BT_INVALID_ARGUMENT, "lines of %lld points, %lld elements apart: FFTW counts them in 32 bits",
                         (long long)lines->n, (long long)lines->inner);
@@ -326,5 +452,5 @@ bt_status bti_fft_run(const bti_fft_lines *lines, const void *from, void *to) {
         bti_product_library_state(&libraries[lines->part == BT_F64], &state);
         return bti_fail(BT_UNIMPLEMENTED, "needs FFTW: %s", state.reason);
     }
-    return run_anywhere(&r);
+    return find_sides(lines, &line) ? run_long_lines(lines, &line, from, to) : run_lines(lines, from, to);
 }
