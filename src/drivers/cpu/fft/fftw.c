@@ -324,24 +324,26 @@ static bt_status run_lines(const bti_fft_lines *lines, const void *from, void *t
 /* --- long lines ----------------------------------------------------------------------------------------------------- */
 
 /* A line of rows x columns points, so long that it would be one core's and leave its cache: Bailey, "FFTs in external or hierarchical memory" (1990). Columns are transformed;
- * point [k, j] is multiplied by e**(+-2 pi i j k / n); rows are transformed, and stored as columns. */
-enum { LONG_LINE = 1 << 16, ROWS = 8, LEAST_SIDE = 32, STEPS = 64 };
+ * point [k, j] is multiplied by e**(+-2 pi i j k / n); rows are transformed, and stored as columns. Either goes in pieces of PIECE_LINES lines, which lie one after the
+ * other while they are transformed: strides of powers of two would share few places of a cache. */
+enum { LONG_LINE = 1 << 16, PIECE_LINES = 8, LEAST_SIDE = 32, STEPS = 64 };
 
 typedef struct long_line {
     int64_t rows, columns;
-    bool wide;
-    double turn; /* the angle between neighbours, +-2 pi / n */
+    bool wide, of_columns; /* the pass */
+    double turn;           /* the angle between neighbours, +-2 pi / n */
+    const char *from;
     char *middle, *to;
-    kept_plan *plan; /* of ROWS rows, in place */
+    kept_plan *plan; /* of PIECE_LINES lines, in place */
     atomic_int status;
 } long_line;
 
-/* Rows are a multiple of ROWS, near the columns; false: the number has no such factors. */
+/* Both are multiples of PIECE_LINES, and near each other; false: the number has no such factors. */
 static bool find_sides(const bti_fft_lines *l, long_line *line) {
     if ((l->kind != BTI_FFT_FORWARD && l->kind != BTI_FFT_BACKWARD) || l->inner != 1 || l->n < LONG_LINE) return false;
     int64_t near = (int64_t)sqrt((double)l->n);
-    for (int64_t rows = near / ROWS * ROWS; rows >= LEAST_SIDE; rows -= ROWS) {
-        if (l->n % rows || l->n / rows > STEPS * rows) continue;
+    for (int64_t rows = near / PIECE_LINES * PIECE_LINES; rows >= LEAST_SIDE; rows -= PIECE_LINES) {
+        if (l->n % rows || l->n / rows % PIECE_LINES || l->n / rows > STEPS * rows) continue;
         line->rows = rows, line->columns = l->n / rows;
         return true;
     }
@@ -359,85 +361,104 @@ static void powers_of(double angle, double (*powers)[2]) {
     }
 }
 
-#define TURN_ROW(type)                                                                                       \
-    static void turn_row_##type(const long_line *line, int64_t row, type *at) {                              \
-        double powers[STEPS][2];                                                                             \
-        powers_of(line->turn *(double)row, powers);                                                          \
-        for (int64_t first = 0; first < line->columns; first += STEPS) {                                     \
-            int count = line->columns - first < STEPS ? (int)(line->columns - first) : STEPS;                \
-            double angle = line->turn * (double)(row * first), re = cos(angle), im = sin(angle);             \
-            for (int j = 0; j < count; j++) {                                                                \
-                double x = re * powers[j][0] - im * powers[j][1], y = re * powers[j][1] + im * powers[j][0]; \
-                double a = (double)at[2 * (first + j)], b = (double)at[2 * (first + j) + 1];                 \
-                at[2 * (first + j)] = (type)(a * x - b * y);                                                 \
-                at[2 * (first + j) + 1] = (type)(a * y + b * x);                                             \
-            }                                                                                                \
-        }                                                                                                    \
-    }                                                                                                        \
-    static void store_rows_##type(const long_line *line, int64_t first, const type *from) {                  \
-        for (int64_t k = 0; k < line->columns; k++) {                                                        \
-            type *to = (type *)(void *)line->to + 2 * (k * line->rows + first);                              \
-            for (int row = 0; row < ROWS; row++)                                                             \
-                memcpy(to + 2 * row, from + 2 * (row * line->columns + k), 2 * sizeof *to);                  \
-        }                                                                                                    \
+/* turn: line number `number` of `length` points. gather: columns as lines. store: lines as columns of [length, across]. */
+#define LINES_OF(type)                                                                                               \
+    static void turn_##type(const long_line *line, int64_t number, int64_t length, type *at) {                       \
+        double powers[STEPS][2];                                                                                     \
+        powers_of(line->turn *(double)number, powers);                                                               \
+        for (int64_t first = 0; first < length; first += STEPS) {                                                    \
+            int count = length - first < STEPS ? (int)(length - first) : STEPS;                                      \
+            double angle = line->turn * (double)(number * first), re = cos(angle), im = sin(angle);                  \
+            for (int j = 0; j < count; j++) {                                                                        \
+                double x = re * powers[j][0] - im * powers[j][1], y = re * powers[j][1] + im * powers[j][0];         \
+                double a = (double)at[2 * (first + j)], b = (double)at[2 * (first + j) + 1];                         \
+                at[2 * (first + j)] = (type)(a * x - b * y);                                                         \
+                at[2 * (first + j) + 1] = (type)(a * y + b * x);                                                     \
+            }                                                                                                        \
+        }                                                                                                            \
+    }                                                                                                                \
+    static void gather_##type(const type *from, int64_t across, int64_t length, type *to) {                          \
+        for (int64_t k = 0; k < length; k++)                                                                         \
+            for (int i = 0; i < PIECE_LINES; i++)                                                                    \
+                memcpy(to + 2 * (i * length + k), from + 2 * (k * across + i), 2 * sizeof *to);                      \
+    }                                                                                                                \
+    static void store_##type(const type *from, int64_t across, int64_t length, type *to) {                           \
+        for (int64_t k = 0; k < length; k++)                                                                         \
+            for (int i = 0; i < PIECE_LINES; i++)                                                                    \
+                memcpy(to + 2 * (k * across + i), from + 2 * (i * length + k), 2 * sizeof *to);                      \
+    }                                                                                                                \
+    /* `at`: where the lines of the piece are transformed. The result's memory has room for columns. */              \
+    static bool run_piece_##type(const long_line *line, int64_t first, bti_library_calls *calls) {                   \
+        int64_t length = line->of_columns ? line->rows : line->columns;                                              \
+        int64_t across = line->of_columns ? line->columns : line->rows;                                              \
+        type *to = (type *)(void *)(line->of_columns ? line->middle : line->to) + 2 * first;                         \
+        type *at = (type *)(void *)(line->of_columns ? line->to : line->middle) + 2 * first * length;                \
+        bti_guest guest;                                                                                             \
+        if (line->of_columns) gather_##type((const type *)(const void *)line->from + 2 * first, across, length, at); \
+        if (!bti_library_visit(calls, &guest)) return false;                                                         \
+        run_plan(line->plan, at, at);                                                                                \
+        bti_library_part(&guest);                                                                                    \
+        for (int i = 0; i < PIECE_LINES && line->of_columns; i++)                                                    \
+            turn_##type(line, first + i, length, at + 2 * i * length);                                               \
+        store_##type(at, across, length, to);                                                                        \
+        return true;                                                                                                 \
     }
-TURN_ROW(float)
-TURN_ROW(double)
+LINES_OF(float)
+LINES_OF(double)
 
-static void run_rows(void *context, int64_t begin, int64_t end) {
+static void run_lines_of_pieces(void *context, int64_t begin, int64_t end) {
     static bti_library_calls calls;
     long_line *line = context;
-    int64_t row_bytes = line->columns * (line->wide ? 16 : 8);
-    bti_guest guest;
     for (int64_t piece = begin; piece < end; piece++) {
-        char *at = line->middle + piece * ROWS * row_bytes;
-        for (int64_t row = piece * ROWS; row < (piece + 1) * ROWS; row++) {
-            char *of_row = line->middle + row * row_bytes;
-            line->wide ? turn_row_double(line, row, (void *)of_row) : turn_row_float(line, row, (void *)of_row);
-        }
-        if (!bti_library_visit(&calls, &guest)) {
-            atomic_store(&line->status, BT_CANCELLED);
-            return;
-        }
-        run_plan(line->plan, at, at);
-        bti_library_part(&guest);
-        line->wide ? store_rows_double(line, piece * ROWS, (void *)at)
-                   : store_rows_float(line, piece * ROWS, (void *)at);
+        int64_t first = piece * PIECE_LINES;
+        bool done = line->wide ? run_piece_double(line, first, &calls) : run_piece_float(line, first, &calls);
+        if (!done) atomic_store(&line->status, BT_CANCELLED);
     }
 }
 
-static bt_status run_long_line(const bti_fft_lines *l, long_line *line, const char *from, char *to) {
+/* Its columns, or its rows. */
+static bt_status run_pass(const bti_fft_lines *l, long_line *line, bool of_columns) {
     static bti_library_calls calls;
-    const bti_fft_lines columns = {l->kind, l->part, 1, line->rows, line->columns};
+    int length = (int)(of_columns ? line->rows : line->columns);
     const layout of = {.kind = l->kind,
                        .wide = line->wide,
-                       .n = (int)line->columns,
-                       .lines = ROWS,
+                       .n = length,
+                       .lines = PIECE_LINES,
                        .step = 1,
-                       .apart = {(int)line->columns, (int)line->columns},
+                       .apart = {length, length},
                        .in_place = true,
                        .aligned = true};
     bti_guest guest;
-    line->to = to;
-    BTI_TRY(run_lines(&columns, from, line->middle));
+    line->of_columns = of_columns;
     if (!bti_library_visit(&calls, &guest)) return bti_fail(BT_CANCELLED, "the process is ending");
     line->plan = take_plan(&of, line->middle, line->middle);
     bti_library_part(&guest);
     if (!line->plan) return bti_no_memory();
-    bti_parallel(line->rows / ROWS, 1, run_rows, line);
+    bti_parallel((of_columns ? line->columns : line->rows) / PIECE_LINES, 1, run_lines_of_pieces, line);
     give_plan(line->plan);
     return atomic_load(&line->status) == BT_OK ? BT_OK : bti_fail(BT_CANCELLED, "the process is ending");
 }
 
-static bt_status run_long_lines(const bti_fft_lines *l, long_line *line, const char *from, char *to) {
+static bt_status run_long_line(const bti_fft_lines *l, long_line *line, const char *from, char *to) {
+    line->from = from, line->to = to;
+    BTI_TRY(run_pass(l, line, true));
+    return run_pass(l, line, false);
+}
+
+/* Lines of aligned memory alone are transformed where they are to be. */
+static bt_status run_long_lines(const bti_fft_lines *l, long_line *line, const char *from, char *to, bool aligned) {
     int64_t bytes = l->n * 2 * (int64_t)bt_dtype_size(l->part);
-    bt_status status = BT_OK;
+    char *room = aligned ? NULL : bti_alloc_aligned(ALIGNMENT, (size_t)bytes);
+    bt_status status = aligned || room ? BT_OK : bti_no_memory();
     line->wide = l->part == BT_F64;
     line->turn = (l->kind == BTI_FFT_FORWARD ? -2 : 2) * M_PI / (double)l->n;
-    if (!(line->middle = bti_alloc_aligned(ALIGNMENT, (size_t)bytes))) return bti_no_memory();
-    for (int64_t i = 0; i < l->outer && status == BT_OK; i++)
-        status = run_long_line(l, line, from + i * bytes, to + i * bytes);
+    if (status == BT_OK && !(line->middle = bti_alloc_aligned(ALIGNMENT, (size_t)bytes))) status = bti_no_memory();
+    for (int64_t i = 0; i < l->outer && status == BT_OK; i++) {
+        status = run_long_line(l, line, from + i * bytes, room ? room : to + i * bytes);
+        if (room) memcpy(to + i * bytes, room, (size_t)bytes);
+    }
     bti_free(line->middle);
+    bti_free(room);
     return status;
 }
 
@@ -452,5 +473,7 @@ bt_status bti_fft_run(const bti_fft_lines *lines, const void *from, void *to) {
         bti_product_library_state(&libraries[lines->part == BT_F64], &state);
         return bti_fail(BT_UNIMPLEMENTED, "needs FFTW: %s", state.reason);
     }
-    return find_sides(lines, &line) ? run_long_lines(lines, &line, from, to) : run_lines(lines, from, to);
+    bool aligned = (uintptr_t)to % ALIGNMENT == 0, apart = from != to;
+    if (apart && find_sides(lines, &line)) return run_long_lines(lines, &line, from, to, aligned);
+    return run_lines(lines, from, to);
 }
