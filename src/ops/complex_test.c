@@ -3,6 +3,8 @@
 #include "ops/ops_test.h"
 
 #include <complex.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #define C64(shape, ...) BT_ARRAY(float _Complex, shape, __VA_ARGS__)
 #define C128(shape, ...) BT_ARRAY(double _Complex, shape, __VA_ARGS__)
@@ -58,6 +60,19 @@ static void read_and_written(void **state) {
         assert_int_equal(bt_item_at(z, SIZES(0), &value), BT_INVALID_ARGUMENT);
         assert_non_null(strstr(bt_error_text(), "read bt_real and bt_imag"));
     }
+}
+
+static void in_files(void **state) {
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/berth-complex-%d.npy", (int)getpid());
+    for (int wide = 0; wide < 2; wide++)
+        BT_SCOPE {
+            bt_array *z = bt_cast(numbers(), wide ? BT_C128 : BT_C64);
+            assert_int_equal(bt_save_npy(path, z), BT_OK);
+            assert_int_equal(bt_dtype_of(bt_load_npy(path)), bt_dtype_of(z));
+            NEAR(bt_load_npy(path), z);
+        }
+    remove(path);
 }
 
 static void refuses(void **state) {
@@ -201,9 +216,10 @@ static void of_other_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dtypes),     cmocka_unit_test(read_and_written), cmocka_unit_test(refuses),
-        cmocka_unit_test(corners),    cmocka_unit_test(by_index),         cmocka_unit_test(gradients),
-        cmocka_unit_test(one_kernel), cmocka_unit_test(in_functions),     cmocka_unit_test(of_other_devices),
+        cmocka_unit_test(dtypes),           cmocka_unit_test(read_and_written), cmocka_unit_test(in_files),
+        cmocka_unit_test(refuses),          cmocka_unit_test(corners),          cmocka_unit_test(by_index),
+        cmocka_unit_test(gradients),        cmocka_unit_test(one_kernel),       cmocka_unit_test(in_functions),
+        cmocka_unit_test(of_other_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
