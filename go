@@ -7,7 +7,7 @@ export LC_ALL=C.UTF-8
 jobs=$(nproc)
 test_jobs=$((3 * jobs)) # many tests wait for other processes most of the time
 
-packages_run=(libllvm16 libdnnl2 libopenblas0-openmp libclblast1) # opened when needed; without them everything works, slower
+packages_run=(libllvm16 libdnnl2 libopenblas0-openmp libclblast1 libfftw3-single3 libfftw3-double3) # opened when needed; without them everything works, slower, but linear algebra and Fourier transforms
 packages_build=("${packages_run[@]}" gcc libc6-dev cmake ninja-build pkg-config libbson-dev libjansson-dev libsleef-dev libuv1-dev libxxhash-dev zlib1g-dev opencl-c-headers)
 packages_test=("${packages_build[@]}" libcmocka-dev ocl-icd-libopencl1 pocl-opencl-icd) # PoCL: devices of OpenCL without hardware
 packages_valgrind=(valgrind libc6-dbg)

@@ -25,12 +25,14 @@
 #include <berth/array.h>
 #include <berth/attention.h>
 #include <berth/check.h>
+#include <berth/complex.h>
 #include <berth/control.h>
 #include <berth/custom.h>
 #include <berth/data.h>
 #include <berth/device.h>
 #include <berth/dist.h>
 #include <berth/dtype.h>
+#include <berth/fft.h>
 #include <berth/file.h>
 #include <berth/flags.h>
 #include <berth/function.h>

@@ -77,7 +77,7 @@ static void damaged_npy_is_refused(void **state) {
         {DICT("<f4", "False", "()") "x", 4, BT_DATA_LOSS, "more after"},
         {DICT("<f3", "False", "()"), 4, BT_DATA_LOSS, "unknown dtype \"<f3\""},
         {DICT("<f16", "False", "()"), 16, BT_DATA_LOSS, "unknown dtype"},
-        {DICT("<c8", "False", "()"), 8, BT_DATA_LOSS, "unknown dtype"},
+        {DICT("<c32", "False", "()"), 32, BT_DATA_LOSS, "unknown dtype"},
         {DICT("|O", "False", "()"), 8, BT_DATA_LOSS, "unknown dtype"},
         {DICT("", "False", "()"), 8, BT_DATA_LOSS, "unknown dtype"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': ()}", 4, BT_DATA_LOSS, "records"},

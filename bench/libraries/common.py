@@ -48,6 +48,10 @@ def repeated_floats(seed, low, high, *shape):
     return numpy.resize(floats(seed, low, high, min(count, PERIOD)), shape)
 
 
+def numbers(*shape):
+    return floats(1, -1, 1, *shape) + numpy.complex64(1j) * floats(2, -1, 1, *shape)
+
+
 def positive_definite(n):
     x = floats(1, -1, 1, n, n)
     return (x + x.T) * numpy.float32(0.5) + 32 * numpy.eye(n, dtype=numpy.float32)
@@ -64,6 +68,8 @@ INPUTS = {
     "matmul_small": lambda: [floats(seed, -1, 1, 1000, 16, 16) for seed in (1, 2)],
     "thin_product": lambda: [floats(1, -0.15, 0.15, 128, 128), floats(2, -1, 1, 128, 1)],
     "cholesky": lambda: [positive_definite(1024)],
+    "fft": lambda: [numbers(1 << 20)],
+    "fft_lines": lambda: [numbers(256, 4096)],
     "softmax": lambda: [floats(1, -4, 4, 8192, 1024)],
     "layer_norm": lambda: [floats(1, -4, 4, 8192, 1024), floats(2, 0.5, 1.5, 1024), floats(3, -1, 1, 1024)],
     "sum": lambda: [floats(1, 0, 1, 10 * MILLION)],
@@ -250,7 +256,7 @@ def startup(source):
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
               "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3,
-              "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "nbody": 1e-3}
+              "fft": 1e-3, "fft_lines": 1e-3, "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "nbody": 1e-3}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
 TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}
@@ -265,6 +271,8 @@ def difference(row, ours, file, same_numbers):
         ours = ours.reshape(-1)[::ours.size // SAMPLE + 1]
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return float("inf"), 0
+    if numpy.iscomplexobj(ours):
+        ours, theirs = (numpy.ascontiguousarray(x).view(numpy.float32) for x in (ours, theirs))
     if not same_numbers:
         return abs(float(ours.mean(dtype=float)) - float(theirs.mean(dtype=float))), MEAN_TOLERANCE
     ours, theirs, worst = ours.reshape(-1), theirs.reshape(-1), 0.0

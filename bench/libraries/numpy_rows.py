@@ -34,6 +34,8 @@ PEERS = {
         "elementwise": lambda: plain("elementwise", root_minus_log, numpy.asarray),
         "linspace": lambda: Row(lambda i: root_minus_log(numpy.linspace(0, 100, 10 * MILLION + i, dtype=numpy.float32))),
         "thin_product": lambda: plain("thin_product", thin_products, numpy.asarray),
+        "fft": lambda: plain("fft", numpy.fft.fft, numpy.asarray),
+        "fft_lines": lambda: plain("fft_lines", numpy.fft.fft, numpy.asarray),
         "cholesky": lambda: plain("cholesky", numpy.linalg.cholesky, numpy.asarray),
         "scatter_rows": lambda: plain("scatter_rows", scatter_rows, numpy.asarray),
         "sort4m": lambda: plain("sort4m", numpy.sort, numpy.asarray),

@@ -316,6 +316,8 @@ PEERS = {
         "broadcast": eager("broadcast", lambda x, row, column: x * row + column),
         "gather": gather("gather"),
         "thin_product": eager("thin_product", thin_products),
+        "fft": eager("fft", torch.fft.fft),
+        "fft_lines": eager("fft_lines", torch.fft.fft),
         "cholesky": eager("cholesky", torch.linalg.cholesky),
         "scatter_rows": eager("scatter_rows", lambda x, indices, rows: x.index_add(0, indices, rows)),
         "embedding_grad": embedding_grad,

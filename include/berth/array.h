@@ -27,6 +27,7 @@
 #include <berth/dtype.h>
 
 #ifdef __cplusplus
+#include <complex>
 #include <initializer_list>
 #include <type_traits>
 extern "C" {
@@ -249,25 +250,29 @@ BTI_DTYPE_OF_(int32_t, BT_I32)
 BTI_DTYPE_OF_(int64_t, BT_I64)
 BTI_DTYPE_OF_(float, BT_F32)
 BTI_DTYPE_OF_(double, BT_F64)
+BTI_DTYPE_OF_(std::complex<float>, BT_C64)
+BTI_DTYPE_OF_(std::complex<double>, BT_C128)
 template <class T> static inline bt_array *bti_from_list(std::initializer_list<T> data, bt_shape shape) {
     return bti_from_literal(data.begin(), data.size(), bti_dtype_of<T>::value, shape);
 }
 extern "C" {
 #define BT_ARRAY(type, shape, ...) BTI_AT(bt_array *, bti_from_list<type>({__VA_ARGS__}, BT_SHAPE shape))
 #else
-#define BT_DTYPE_OF(type)       \
-    _Generic((type){0}, bool    \
-             : BT_BOOL, uint8_t \
-             : BT_U8, uint16_t  \
-             : BT_U16, uint32_t \
-             : BT_U32, uint64_t \
-             : BT_U64, int8_t   \
-             : BT_I8, int16_t   \
-             : BT_I16, int32_t  \
-             : BT_I32, int64_t  \
-             : BT_I64, float    \
-             : BT_F32, double   \
-             : BT_F64)
+#define BT_DTYPE_OF(type)              \
+    _Generic((type){0}, bool           \
+             : BT_BOOL, uint8_t        \
+             : BT_U8, uint16_t         \
+             : BT_U16, uint32_t        \
+             : BT_U32, uint64_t        \
+             : BT_U64, int8_t          \
+             : BT_I8, int16_t          \
+             : BT_I16, int32_t         \
+             : BT_I32, int64_t         \
+             : BT_I64, float           \
+             : BT_F32, double          \
+             : BT_F64, float _Complex  \
+             : BT_C64, double _Complex \
+             : BT_C128)
 #define BT_ARRAY(type, shape, ...)                                                                           \
     BTI_AT(bt_array *,                                                                                       \
            bti_from_literal((const type[]){__VA_ARGS__}, sizeof((const type[]){__VA_ARGS__}) / sizeof(type), \
@@ -316,12 +321,13 @@ BT_API bt_array *bt_i64(int64_t value);
 
 /* Numbers where operands of operations are expected: `bt_mul(x, 0.5)`, `bt_add(n, 1)`, `bt_lt(0, x)`. A real number is
  * bt_num(x). An integer is weaker still: it takes the dtype of the arrays that it is combined with, of integers too, and is
- * int64 with bool or alone; one that does not fit the dtype (300 with uint8) is INVALID_ARGUMENT. A bool is an array
+ * int64 with bool or alone; one that does not fit the dtype (300 with uint8) is INVALID_ARGUMENT. A complex number (<complex.h>, std::complex) is as weak as a real one (complex.h). A bool is an array
  * of bool; in C before C23 `true` is no bool but the integer 1. An unsigned number above INT64_MAX is refused. The names of the functions themselves, `(bt_mul)(x, y)`, take arrays alone. */
 BT_API bt_array *bti_num_of_integer(int64_t value);
 BT_API bt_array *bti_num_of_unsigned(uint64_t value);
 BT_API bt_array *bti_num_of_real(double value);
 BT_API bt_array *bti_num_of_bool(bool value);
+BT_API bt_array *bti_num_of_complex(double real, double imag);
 #ifdef BERTH_BUILDING
 #define BTI_OPERAND(x) x
 #elif defined __cplusplus
@@ -338,6 +344,9 @@ template <class T, typename std::enable_if<std::is_floating_point<T>::value, int
 static inline bt_array *bti_operand(T x) {
     return bti_num_of_real(static_cast<double>(x));
 }
+template <class T> static inline bt_array *bti_operand(const std::complex<T> &x) {
+    return bti_num_of_complex(static_cast<double>(x.real()), static_cast<double>(x.imag()));
+}
 template <class T,
           typename std::enable_if<
               (std::is_integral<T>::value && !std::is_same<T, bool>::value) || std::is_enum<T>::value, int>::type = 0>
@@ -349,6 +358,9 @@ extern "C" {
 #define BTI_OPERAND(x) bti_operand(x)
 #else
 static inline bt_array *bti_operand_itself(bt_array *x) { return x; }
+static inline bt_array *bti_num_of_double_complex(double _Complex x) {
+    return bti_num_of_complex(__extension__ __real__ x, __extension__ __imag__ x);
+}
 static inline bt_array *bti_num_of_long_double(long double x) { return bti_num_of_real((double)x); }
 /* x is written once, so that nested calls do not grow. */
 #define BTI_OPERAND_(x, once)                                                                                    \
@@ -360,7 +372,8 @@ static inline bt_array *bti_num_of_long_double(long double x) { return bti_num_o
                  int : bti_num_of_integer, long : bti_num_of_integer, long long : bti_num_of_integer,          \
                  unsigned char : bti_num_of_unsigned, unsigned short : bti_num_of_unsigned,                    \
                  unsigned : bti_num_of_unsigned, unsigned long : bti_num_of_unsigned,                          \
-                 unsigned long long : bti_num_of_unsigned)(once); \
+                 unsigned long long : bti_num_of_unsigned, float _Complex : bti_num_of_double_complex,      \
+                 double _Complex : bti_num_of_double_complex)(once); \
     })
 #define BTI_OPERAND(x) BTI_OPERAND_(x, BTI_CAT(bti_operand_, __COUNTER__))
 #endif

@@ -8,10 +8,12 @@
 extern "C" {
 #endif
 
-/* Sizes in bytes: BOOL 1 (0 or 1), F16 and BF16 2, F8E4M3 and F8E5M2 1, the others as in their names. The byte order is little-endian.
+/* Sizes in bytes: BOOL 1 (0 or 1), F16 and BF16 2, F8E4M3 and F8E5M2 1, C64 8, C128 16, the others as in their names. The byte order is little-endian.
  *
  * F8E4M3 and F8E5M2 are storage: bt_cast makes them of other dtypes and others of them, arrays of them are moved, indexed, joined, printed and saved; any arithmetic
- * on them is refused. They never meet another dtype without a cast. */
+ * on them is refused. They never meet another dtype without a cast.
+ *
+ * C64 and C128 are complex numbers: two float32 or two float64, the real part first, as C's float _Complex and double _Complex. complex.h says what they do. */
 typedef enum bt_dtype {
     BT_BOOL,
     BT_U8,
@@ -28,10 +30,12 @@ typedef enum bt_dtype {
     BT_F64,
     BT_F8E4M3, /* OCP's E4M3: bias 7, up to 448, no infinity; 0x7F and 0xFF are NaN (float8_e4m3fn) */
     BT_F8E5M2, /* OCP's E5M2: the upper half of an IEEE binary16 */
+    BT_C64,    /* a complex number of two float32 */
+    BT_C128,   /* a complex number of two float64 */
     BT_DTYPE_COUNT
 } bt_dtype;
 
-/* "float32", "bool", ...: NumPy's names, and "bfloat16", "float8_e4m3fn", "float8_e5m2"; "invalid" for anything else. Never NULL. */
+/* "float32", "complex64", "bool", ...: NumPy's names, and "bfloat16", "float8_e4m3fn", "float8_e5m2"; "invalid" for anything else. Never NULL. */
 BT_API const char *bt_dtype_name(bt_dtype dtype);
 
 /* Bytes of one element; 0 for an invalid dtype. */

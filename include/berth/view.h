@@ -166,10 +166,11 @@ typedef struct bt_compiler_info {
 BT_API BT_MUST_USE bt_status bt_compiler(bool trial, bt_compiler_info *info);
 #define bt_compiler(...) BTI_AT_MUST(bt_compiler(__VA_ARGS__))
 
-/* --- the libraries of matrix products -------------------------------------------------------------------------------- */
+/* --- the libraries of the CPU -------------------------------------------------------------------------------- */
 
 /* oneDNN computes matrix products of float32 and bfloat16, OpenBLAS those of float64; each is opened when a product
- * first needs it. Without them berth's own loops are used, which are slower. Initialise it with BT_LIBRARY_INFO_INIT;
+ * first needs it. Without them berth's own loops are used, which are slower. FFTW computes Fourier transforms, of float32 and
+ * of float64; without it they are UNIMPLEMENTED. Initialise it with BT_LIBRARY_INFO_INIT;
  * texts are cut to fit. */
 typedef struct bt_library_info {
     size_t size BTI_INITIALLY(sizeof(bt_library_info));

@@ -104,6 +104,9 @@ bt_status bt_item_at(bt_array *x, const int64_t *index, double *value) {
     bti_node *node = bti_node_of(x);
     if (!node->symbolic) BTI_TRY(may_read_scalars(node));
     BTI_TRY(bti_block_node(node));
+    if (bti_dtype_is_complex((bt_dtype)node->dtype))
+        return bti_fail(BT_INVALID_ARGUMENT, "an element is %s, no double; read bt_real and bt_imag of the array",
+                        bt_dtype_name((bt_dtype)node->dtype));
     if (!value || (node->rank && !index))
         return bti_fail(BT_INVALID_ARGUMENT, "%s is NULL", value ? "the index" : "the place for the value");
     int64_t at = node->layout.offset;

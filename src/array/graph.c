@@ -60,7 +60,7 @@ void bti_history_number(bti_node *node, uint64_t sequence) {
 
 void bti_history_derive(bti_node *node, const bti_node *from) {
     node->reads |= from->reads;
-    if (!bti_node_is_float(node) || !bti_node_is_float(from)) return;
+    if (!bti_node_has_gradient(node) || !bti_node_has_gradient(from)) return;
     if (from->oldest < node->oldest) node->oldest = from->oldest;
     node->variables |= from->variables;
 }

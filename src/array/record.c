@@ -45,6 +45,14 @@ bt_array *bti_poison_why(bti_str *why) {
     return poison;
 }
 
+/* The one place that decides it, for operations whose recorders did not. */
+static bt_array *refuse_complex(bti_op op, bt_dtype dtype) {
+    if (dtype == BT_DTYPE_COUNT || bti_op_takes_complex(op)) return NULL;
+    bti_str why = {0};
+    bti_complex_refusal(&why, dtype);
+    return bti_poison_why(&why);
+}
+
 bt_array *bti_record_shaped(bti_op op, bt_dtype dtype, bool weak, int rank, const int64_t *shape,
                             bt_array *const *inputs, int count, const bti_attr *attr) {
     bt_array *poison = bti_poisoned_by(inputs, count);
@@ -52,9 +60,11 @@ bt_array *bti_record_shaped(bti_op op, bt_dtype dtype, bool weak, int rank, cons
     bti_node *few[8], **nodes = few, *node = NULL;
     if (count > 8 && !(nodes = bti_alloc((size_t)count * sizeof *nodes))) return bti_array_new(NULL);
     bool symbolic = op == BTI_OP_size;
+    bt_dtype complex_dtype = bti_dtype_is_complex(dtype) ? dtype : BT_DTYPE_COUNT;
     for (int i = 0; i < count; i++) {
         nodes[i] = bti_node_of(inputs[i]);
         symbolic = symbolic || nodes[i]->symbolic;
+        if (bti_dtype_is_complex((bt_dtype)nodes[i]->dtype)) complex_dtype = (bt_dtype)nodes[i]->dtype;
     }
     bti_placement placement;
     bti_type type;
@@ -62,7 +72,8 @@ bt_array *bti_record_shaped(bti_op op, bt_dtype dtype, bool weak, int rank, cons
     type.dtype = dtype;
     type.rank = rank;
     for (int i = 0; i < rank; i++) type.shape[i] = shape[i];
-    poison = bti_poison_unless(bti_op_shape(op, count, nodes, attr, &type, &why), &why);
+    poison = refuse_complex(op, complex_dtype);
+    if (!poison) poison = bti_poison_unless(bti_op_shape(op, count, nodes, attr, &type, &why), &why);
     if (!poison) poison = check_size(dtype, type.rank, type.shape, &symbolic);
     if (!poison) poison = bti_choose_device(inputs, count, &placement);
     if (!poison) node = bti_node_new(op, dtype, type.rank, type.shape, count, nodes, attr);
@@ -133,6 +144,10 @@ static bt_status record_placed(bti_op op, bti_host_function *host, bt_array *con
                                const bti_attr *attr, const bti_type *types, int result_count,
                                bti_region *const *regions, int region_count, bti_placement placement, bt_array *poison,
                                bt_array **results) {
+    for (int i = 0; i < count && !poison; i++) {
+        bt_dtype dtype = (bt_dtype)bti_node_of(inputs[i])->dtype;
+        if (bti_dtype_is_complex(dtype)) poison = refuse_complex(op, dtype);
+    }
     for (int i = 0; i < result_count && !poison; i++) {
         bool symbolic; /* new_tuple looks itself */
         poison = check_size(types[i].dtype, types[i].rank, types[i].shape, &symbolic);

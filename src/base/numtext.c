@@ -9,7 +9,7 @@
 
 #include "base/str.h"
 
-enum { LINE_WIDTH = 75, PRECISION = 8, THRESHOLD = 1000, EDGE_ITEMS = 3, NO_LIMIT = 1000, WORD_BYTES = 64 };
+enum { LINE_WIDTH = 75, PRECISION = 8, THRESHOLD = 1000, EDGE_ITEMS = 3, NO_LIMIT = 1000, WORD_BYTES = 128 };
 
 static int max_int(int a, int b) { return a > b ? a : b; }
 
@@ -80,7 +80,9 @@ static const struct {
     [BTI_TEXT_F32] = {23, 8, 1e6, (double)0.0001F, 1000, 1e6},
     [BTI_TEXT_F64] = {52, 11, 1e8, 1e-4, 1000, 1e16},
 };
-static bool is_float_kind(bti_text_kind kind) { return float_formats[kind].exponent_bits > 0; }
+static bool is_float_kind(bti_text_kind kind) {
+    return kind == BTI_TEXT_F16 || kind == BTI_TEXT_F32 || kind == BTI_TEXT_F64;
+}
 
 typedef struct {
     bool negative, finite;
@@ -192,20 +194,27 @@ static char *fill(char *at, char c, int count) {
     return at;
 }
 
+/* The columns of a sign: of imaginary parts (`plus`) positive numbers have one too. */
+static bool has_sign(const decimal *d, bool plus) { return d->negative || plus; }
+static char *write_sign(char *word, const decimal *d, bool plus) {
+    return fill(word, d->negative ? '-' : '+', has_sign(d, plus));
+}
+
 /* `left` columns before the point (sign included), `fraction` digits behind it, filled up to `right` columns. */
-static void write_positional(char *word, const decimal *d, int left, int fraction, int right) {
+static void write_positional(char *word, const decimal *d, bool plus, int left, int fraction, int right) {
     int highest = max_int(d->exponent, 0);
-    word = fill(word, ' ', left - highest - 1 - d->negative);
-    word = fill(word, '-', d->negative);
+    word = fill(word, ' ', left - highest - 1 - has_sign(d, plus));
+    word = write_sign(word, d, plus);
     for (int place = highest; place >= 0; place--) *word++ = digit_at(d, place);
     *word++ = '.';
     for (int place = -1; place >= -fraction; place--) *word++ = digit_at(d, place);
     *fill(word, ' ', right - fraction) = '\0';
 }
 
-static void write_scientific(char *word, const decimal *d, int left, int fraction, bool point, int exponent_digits) {
-    word = fill(word, ' ', left - 1 - d->negative);
-    word = fill(word, '-', d->negative);
+static void write_scientific(char *word, const decimal *d, bool plus, int left, int fraction, bool point,
+                             int exponent_digits) {
+    word = fill(word, ' ', left - 1 - has_sign(d, plus));
+    word = write_sign(word, d, plus);
     *word++ = d->digit[0];
     word = fill(word, '.', point);
     for (int i = 1; i <= fraction; i++) *word++ = digit_at(d, d->exponent - i);
@@ -214,26 +223,64 @@ static void write_scientific(char *word, const decimal *d, int left, int fractio
 
 static const char *special_name(number v) { return v.mantissa ? "nan" : v.negative ? "-inf" : "inf"; }
 
+static void write_special(char *word, number v, bool plus, int width) {
+    char text[8];
+    snprintf(text, sizeof text, "%s%s", plus && (v.mantissa || !v.negative) ? "+" : "", special_name(v));
+    snprintf(word, WORD_BYTES, "%*s", width, text);
+}
+
 /* A scalar's str is not cut at 8 digits, and keeps one digit behind the point: "3.0", "2e+03". */
 static void write_scalar(char *word, bti_text_kind kind, number v) {
     if (!v.finite) {
-        snprintf(word, WORD_BYTES, "%s", special_name(v));
+        write_special(word, v, false, 0);
         return;
     }
     decimal d = to_decimal(v, (digit_limits){.at_most = NO_LIMIT});
     double size = magnitude(v);
     if (size == 0 || (size >= 1e-4 && size < float_formats[kind].scalar_large))
-        write_positional(word, &d, 0, max_int(1, fraction_digits(&d)), 0);
+        write_positional(word, &d, false, 0, max_int(1, fraction_digits(&d)), 0);
     else
-        write_scientific(word, &d, 0, d.count - 1, d.count > 1, 2);
+        write_scientific(word, &d, false, 0, d.count - 1, d.count > 1, 2);
+}
+
+/* A part of a complex scalar keeps no digit behind the point that it does not have: "(1+2j)". */
+static void write_scalar_part(char *word, bti_text_kind kind, number v, bool plus) {
+    if (!v.finite) {
+        write_special(word, v, plus, 0);
+        return;
+    }
+    decimal d = to_decimal(v, (digit_limits){.at_most = NO_LIMIT});
+    double size = magnitude(v);
+    if (size != 0 && (size < 1e-4 || size >= float_formats[kind].scalar_large)) {
+        write_scientific(word, &d, plus, 0, d.count - 1, d.count > 1, 2);
+        return;
+    }
+    write_positional(word, &d, plus, 0, fraction_digits(&d), 0);
+    size_t length = strlen(word);
+    if (length && word[length - 1] == '.') word[length - 1] = '\0';
+}
+
+/* Without its real part where that is 0. */
+static void write_complex_scalar(char *word, bti_text_kind part, number re, number im) {
+    char parts[2][WORD_BYTES / 2 - 2];
+    bool imaginary = re.finite && re.mantissa == 0 && !re.negative;
+    write_scalar_part(parts[0], part, re, false);
+    write_scalar_part(parts[1], part, im, !imaginary);
+    if (imaginary)
+        snprintf(word, WORD_BYTES, "%sj", parts[1]);
+    else
+        snprintf(word, WORD_BYTES, "(%s%sj)", parts[0], parts[1]);
 }
 
 /* ---- Arrays ---- */
 
-typedef struct {
+typedef struct printer {
     const char *data;
     bti_text_kind kind;
     int size_bytes, rank;
+    int step_bytes;              /* from an element to the next: of a part of complex numbers two of its elements */
+    bool plus;                   /* positive numbers have a sign: imaginary parts */
+    const struct printer *parts; /* two, of complex numbers; NULL of others */
     const int64_t *shape;
     int64_t count;
     bti_text_style style;
@@ -252,7 +299,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "load_bits fills the l
 
 static uint64_t load_bits(const printer *p, int64_t index) {
     uint64_t bits = 0;
-    memcpy(&bits, p->data + (size_t)index * (size_t)p->size_bytes, (size_t)p->size_bytes);
+    memcpy(&bits, p->data + (size_t)index * (size_t)p->step_bytes, (size_t)p->size_bytes);
     return bits;
 }
 
@@ -263,7 +310,24 @@ static int write_integer(char *word, const printer *p, int64_t index) {
     return snprintf(word, WORD_BYTES, "%*" PRId64, p->left, (int64_t)(bits << unused) >> unused);
 }
 
+static void write_element(char *word, const printer *p, int64_t index);
+
+/* The j follows the digits: "1. +2.j", "1.5+0.j ". */
+static void write_complex(char *word, const printer *p, int64_t index) {
+    write_element(word, &p->parts[0], index);
+    word += strlen(word);
+    write_element(word, &p->parts[1], index);
+    size_t length = strlen(word), end = length;
+    while (end && word[end - 1] == ' ') end--;
+    memmove(word + end + 1, word + end, length - end + 1);
+    word[end] = 'j';
+}
+
 static void write_element(char *word, const printer *p, int64_t index) {
+    if (p->parts) {
+        write_complex(word, p, index);
+        return;
+    }
     if (p->kind == BTI_TEXT_BOOL) {
         snprintf(word, WORD_BYTES, "%s", !load_bits(p, index) ? "False" : p->rank > 0 ? " True" : "True");
         return;
@@ -274,13 +338,13 @@ static void write_element(char *word, const printer *p, int64_t index) {
     }
     number v = unpack(p->kind, load_bits(p, index));
     if (!v.finite) {
-        snprintf(word, WORD_BYTES, "%*s", p->left + 1 + p->right, special_name(v));
+        write_special(word, v, p->plus, p->left + 1 + p->right);
     } else if (p->scientific) {
         decimal d = to_decimal(v, (digit_limits){.at_least = p->fraction, .at_most = p->fraction});
-        write_scientific(word, &d, p->left, p->fraction, true, p->exponent_digits);
+        write_scientific(word, &d, p->plus, p->left, p->fraction, true, p->exponent_digits);
     } else {
         decimal d = to_decimal(v, (digit_limits){.behind_point = true, .at_most = PRECISION});
-        write_positional(word, &d, p->left, fraction_digits(&d), p->right);
+        write_positional(word, &d, p->plus, p->left, fraction_digits(&d), p->right);
     }
 }
 
@@ -308,7 +372,7 @@ static void measure_range(printer *p, int64_t index) {
     number v = unpack(p->kind, load_bits(p, index));
     if (!v.finite) {
         p->has_special = true;
-        p->has_negative_infinity |= v.negative && v.mantissa == 0;
+        p->has_negative_infinity |= p->plus || (v.negative && v.mantissa == 0);
     } else if (v.mantissa) {
         p->largest = fmax(p->largest, magnitude(v));
         p->smallest = fmin(p->smallest, magnitude(v));
@@ -320,12 +384,12 @@ static void measure_digits(printer *p, int64_t index) {
     if (!v.finite) return;
     decimal d = to_decimal(v, (digit_limits){.behind_point = !p->scientific, .at_most = PRECISION});
     if (p->scientific) {
-        p->left = max_int(p->left, 1 + d.negative);
+        p->left = max_int(p->left, 1 + has_sign(&d, p->plus));
         p->fraction = max_int(p->fraction, d.count - 1);
         p->exponent_digits = max_int(p->exponent_digits, abs(d.exponent) > 99 ? 3 : 2);
         p->right = p->fraction + 2 + p->exponent_digits;
     } else {
-        p->left = max_int(p->left, max_int(d.exponent, 0) + 1 + d.negative);
+        p->left = max_int(p->left, max_int(d.exponent, 0) + 1 + has_sign(&d, p->plus));
         p->right = max_int(p->right, fraction_digits(&d));
     }
 }
@@ -403,12 +467,15 @@ static void put_array(printer *p) {
     }
     if (is_float)
         measure_floats(p);
-    else if (p->kind != BTI_TEXT_BOOL)
+    else if (p->kind != BTI_TEXT_BOOL && !p->parts)
         for_each_shown(p, 0, 0, measure_integer);
     if (p->rank > 0) {
         put_axis(p, 0, 0);
     } else {
-        if (is_float && p->style == BTI_TEXT_STR)
+        if (p->parts && p->style == BTI_TEXT_STR)
+            write_complex_scalar(word, p->parts[0].kind, unpack(p->parts[0].kind, load_bits(&p->parts[0], 0)),
+                                 unpack(p->parts[1].kind, load_bits(&p->parts[1], 0)));
+        else if (is_float && p->style == BTI_TEXT_STR)
             write_scalar(word, p->kind, unpack(p->kind, load_bits(p, 0)));
         else
             write_element(word, p, 0);
@@ -418,8 +485,8 @@ static void put_array(printer *p) {
 
 /* ", shape=(2000,), dtype=float32", as far as the elements do not tell; on the next line when this one is too short. */
 static void put_shape_and_dtype(printer *p, const char *dtype_name) {
-    bool is_default =
-        p->kind == BTI_TEXT_BOOL || p->kind == BTI_TEXT_F64 || (p->kind == BTI_TEXT_INT && p->size_bytes == 8);
+    bool is_default = p->kind == BTI_TEXT_BOOL || p->kind == BTI_TEXT_F64 || p->kind == BTI_TEXT_C128 ||
+                      (p->kind == BTI_TEXT_INT && p->size_bytes == 8);
     bool with_shape = (p->count == 0 && p->rank > 1) || p->count > THRESHOLD;
     bool with_dtype = !is_default || p->count == 0;
     bti_str extra = {0};
@@ -442,11 +509,32 @@ static void put_shape_and_dtype(printer *p, const char *dtype_name) {
     bti_str_free(&extra);
 }
 
+static printer new_printer(const void *data, bti_text_kind kind, int size_bytes, int rank, const int64_t *shape,
+                           bti_text_style style) {
+    printer p = {.data = data,
+                 .kind = kind,
+                 .size_bytes = size_bytes,
+                 .step_bytes = size_bytes,
+                 .rank = rank,
+                 .shape = shape,
+                 .count = 1,
+                 .style = style};
+    for (int axis = 0; axis < rank; axis++) p.count *= shape[axis];
+    return p;
+}
+
 char *bti_array_text(const void *data, bti_text_kind kind, int size_bytes, int rank, const int64_t *shape,
                      const char *dtype_name, bti_text_style style) {
-    printer p = {
-        .data = data, .kind = kind, .size_bytes = size_bytes, .rank = rank, .shape = shape, .count = 1, .style = style};
-    for (int axis = 0; axis < rank; axis++) p.count *= shape[axis];
+    printer p = new_printer(data, kind, size_bytes, rank, shape, style), parts[2];
+    bool is_complex = kind == BTI_TEXT_C64 || kind == BTI_TEXT_C128;
+    for (int i = 0; i < 2 && is_complex && p.count; i++) {
+        bti_text_kind part = kind == BTI_TEXT_C64 ? BTI_TEXT_F32 : BTI_TEXT_F64;
+        parts[i] = new_printer((const char *)data + i * size_bytes / 2, part, size_bytes / 2, rank, shape, style);
+        parts[i].step_bytes = size_bytes;
+        parts[i].plus = i == 1;
+        measure_floats(&parts[i]);
+    }
+    if (is_complex && p.count) p.parts = parts;
     if (style == BTI_TEXT_REPR) bti_str_add(&p.out, "array(");
     put_array(&p);
     if (style == BTI_TEXT_REPR) {

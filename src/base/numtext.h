@@ -7,8 +7,17 @@
 #include <stdint.h>
 
 /* What an element is. The width of a float decides how many digits tell it from its neighbours; a bfloat16 is passed
- * widened to BTI_TEXT_F32 under its own dtype name. */
-typedef enum { BTI_TEXT_BOOL, BTI_TEXT_INT, BTI_TEXT_UINT, BTI_TEXT_F16, BTI_TEXT_F32, BTI_TEXT_F64 } bti_text_kind;
+ * widened to BTI_TEXT_F32 under its own dtype name. A complex number is two floats, the real part first. */
+typedef enum {
+    BTI_TEXT_BOOL,
+    BTI_TEXT_INT,
+    BTI_TEXT_UINT,
+    BTI_TEXT_F16,
+    BTI_TEXT_F32,
+    BTI_TEXT_F64,
+    BTI_TEXT_C64,
+    BTI_TEXT_C128
+} bti_text_kind;
 
 typedef enum {
     BTI_TEXT_STR, /* "[1. 2.]" */
@@ -18,9 +27,9 @@ typedef enum {
 /* The text of the array `data`, yours to bti_free; NULL when memory is short.
  *   data        row-major, without gaps, `size_bytes` per element, in any alignment; of an array of more than 1000
  *               elements only the edges are read. May be NULL when the array is empty
- *   size_bytes  1, 2, 4 or 8; it must fit the kind (BOOL 1, F16 2: the raw IEEE bits, F32 4, F64 8)
+ *   size_bytes  1, 2, 4, 8 or 16; it must fit the kind (BOOL 1, F16 2: the raw IEEE bits, F32 4, F64 and C64 8, C128 16)
  *   shape       `rank` extents, each >= 0, their product within int64; may be NULL when rank is 0
- *   dtype_name  what repr writes behind "dtype="; left out for bool, int64 and float64 unless the array is empty */
+ *   dtype_name  what repr writes behind "dtype="; left out for bool, int64, float64 and complex128 unless the array is empty */
 char *bti_array_text(const void *data, bti_text_kind kind, int size_bytes, int rank, const int64_t *shape,
                      const char *dtype_name, bti_text_style style);
 

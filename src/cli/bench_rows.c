@@ -19,7 +19,7 @@
 #include "cli/bench_transforms.h"
 #include "cli/cli.h"
 
-enum { MILLION = 1000000, ADDS = 1000, THIN_PRODUCTS = 100 };
+enum { MILLION = 1000000, ADDS = 1000, THIN_PRODUCTS = 100, FFT_POINTS = 1 << 20, FFT_LINES = 256 };
 
 /* --- elementwise ---------------------------------------------------------------------------------------------------- */
 
@@ -128,6 +128,16 @@ static bt_array *run_thin_products(bench_work *work) {
 }
 
 /* Symmetric, with a diagonal that makes it positive definite. */
+static bool prepare_numbers(bench_work *work, bt_shape shape) {
+    work->inputs[0] = bt_complex(bench_floats(1, -1, 1, shape), bench_floats(2, -1, 1, shape));
+    return bt_block(work->inputs[0]) == BT_OK;
+}
+static bool prepare_fft(bench_work *work) { return prepare_numbers(work, BT_SHAPE(FFT_POINTS)); }
+static bool prepare_fft_lines(bench_work *work) {
+    return prepare_numbers(work, BT_SHAPE(FFT_LINES, FFT_POINTS / FFT_LINES));
+}
+static bt_array *run_fft(bench_work *work) { return bt_fft(work->inputs[0]); }
+
 static bool prepare_cholesky(bench_work *work) {
     bt_array *x = bench_floats(1, -1, 1, BT_SHAPE(1024, 1024));
     bt_array *diagonal = bt_mul(bt_diag(bt_ones(BT_F32, 1024), 0), bt_num(32));
@@ -297,6 +307,9 @@ static const bench_row common_rows[] = {
     {"matmul_small", "one product of 1,000 pairs of 16 x 16", prepare_16, run_matmul, .flops = 2000 * CUBE(16)},
     {"thin_product", "100 dependent products of 128 x 128 and a column", prepare_thin, run_thin_products,
      .flops = 2.0 * THIN_PRODUCTS * 128 * 128},
+    {"fft", "of 1,048,576 complex64", prepare_fft, run_fft, .flops = 5.0 * 20 * FFT_POINTS},
+    {"fft_lines", "along the last axis of 256 x 4096 complex64", prepare_fft_lines, run_fft,
+     .flops = 5.0 * 12 * FFT_POINTS},
     {"cholesky", "of a matrix of 1024 x 1024", prepare_cholesky, run_cholesky, .flops = CUBE(1024) / 3},
     {"softmax", "over the last axis of 8192 x 1024", prepare_rows, run_softmax, .bytes = F32S(2.0 * 8192 * 1024)},
     {"layer_norm", "over the last axis of 8192 x 1024", prepare_rows, run_layer_norm, .bytes = F32S(2.0 * 8192 * 1024)},

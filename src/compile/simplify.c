@@ -52,7 +52,8 @@ static bool widen(bti_operand scalar, uint64_t *bits) {
 /* Only what every engine computes to the same bit. */
 static bool folds(bti_op op, int input_count) {
     const bti_op_row *info = bti_op_info(op);
-    return info->class == BTI_ELEMENTWISE && info->tolerance == 0 && input_count <= MOST_INPUTS && op != BTI_OP_bitcast;
+    return info->class == BTI_ELEMENTWISE && info->tolerance == 0 && input_count <= MOST_INPUTS &&
+           op != BTI_OP_bitcast && op != BTI_OP_complex;
 }
 
 /* Of more elements the result is an array as any other, with memory of its own. */
@@ -124,6 +125,19 @@ static bool trivial_fold(const shaped *s, bti_op op, int32_t input, int32_t *sim
     return true;
 }
 
+/* --- parts of complex numbers ------------------------------------------------------------------------------------------------- */
+
+/* A part of a number that was made of it. */
+static bool part_of_made(bti_planner *planner, bti_op op, int32_t input, int32_t *simple) {
+    const bti_plan *plan = planner->plan;
+    int32_t maker = plan->storages.items[bti_plan_value(planner, input)->storage].first_step;
+    if (maker < 0) return false;
+    const bti_step *step = &plan->steps.items[maker];
+    if (step->op != BTI_OP_complex || plan->operands.items[step->first_operand + 2] != input) return false;
+    *simple = plan->operands.items[step->first_operand + (op == BTI_OP_imag)];
+    return true;
+}
+
 bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                   const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple) {
     shaped s = {planner, node, device, dtype, rank, shape};
@@ -142,6 +156,7 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
         *simple = inputs[1];
         return true;
     }
+    if ((op == BTI_OP_real || op == BTI_OP_imag) && part_of_made(planner, op, inputs[0], simple)) return true;
     int same = unchanged(planner, op, inputs);
     if (same >= 0) {
         *simple = inputs[same];

@@ -10,7 +10,8 @@ static const struct {
     [BT_I64] = {kDLInt, 64},           [BT_F16] = {kDLFloat, 16},
     [BT_BF16] = {kDLBfloat, 16},       [BT_F32] = {kDLFloat, 32},
     [BT_F64] = {kDLFloat, 64},         [BT_F8E4M3] = {kDLFloat8_e4m3fn, 8},
-    [BT_F8E5M2] = {kDLFloat8_e5m2, 8},
+    [BT_F8E5M2] = {kDLFloat8_e5m2, 8}, [BT_C64] = {kDLComplex, 64},
+    [BT_C128] = {kDLComplex, 128},
 };
 
 DLDataType bti_dlpack_dtype(bt_dtype dtype) { return (DLDataType){types[dtype].code, types[dtype].bits, 1}; }

@@ -188,9 +188,9 @@ static bt_array *make_array(reader *r) {
 bt_array *bt_load_csv(const char *path, bt_dtype dtype) {
     BTI_PUBLIC("bt_load_csv");
     reader r = {.file = {.fd = -1}, .dtype = dtype, .is_float = bti_dtype_is_float(dtype)};
-    if (bti_dtype_is_storage(dtype))
-        BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "numbers are read as %s by bt_cast of a wider float",
-                               bt_dtype_name(dtype)));
+    if (bti_dtype_is_storage(dtype) || bti_dtype_is_complex(dtype))
+        BTI_RETURN(
+            bti_poisonf(BT_INVALID_ARGUMENT, "numbers are read as %s by bt_cast of floats", bt_dtype_name(dtype)));
     bt_status status = read_csv(&r, path);
     bt_array *array = status == BT_OK ? make_array(&r) : bti_file_poison();
     if (r.c_locale) freelocale(r.c_locale);

@@ -21,9 +21,9 @@ static const struct {
     char kind;
     int bytes;
     bt_dtype dtype;
-} kinds[] = {{'b', 1, BT_BOOL}, {'u', 1, BT_U8},  {'u', 2, BT_U16}, {'u', 4, BT_U32}, {'u', 8, BT_U64},
-             {'i', 1, BT_I8},   {'i', 2, BT_I16}, {'i', 4, BT_I32}, {'i', 8, BT_I64}, {'f', 2, BT_F16},
-             {'f', 4, BT_F32},  {'f', 8, BT_F64}, {'V', 2, BT_BF16}};
+} kinds[] = {{'b', 1, BT_BOOL}, {'u', 1, BT_U8},  {'u', 2, BT_U16},  {'u', 4, BT_U32}, {'u', 8, BT_U64},
+             {'i', 1, BT_I8},   {'i', 2, BT_I16}, {'i', 4, BT_I32},  {'i', 8, BT_I64}, {'f', 2, BT_F16},
+             {'f', 4, BT_F32},  {'f', 8, BT_F64}, {'V', 2, BT_BF16}, {'c', 8, BT_C64}, {'c', 16, BT_C128}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* --- the header, read ------------------------------------------------------------------------------------------------ */
@@ -65,9 +65,11 @@ static bt_status take_descr(cursor *c, bti_npy *n) {
     const char *text, *before = c->at;
     size_t length;
     if (!take_text(c, &text, &length)) return npy_is_damaged(c, "'descr' is no text; records are not read");
-    if (length == 3 && strchr("<>|=", text[0]))
+    if (length >= 3 && length <= 4 && strchr("<>|=", text[0]))
         for (int i = 0; i < KINDS; i++) {
-            if (kinds[i].kind != text[1] || kinds[i].bytes != text[2] - '0') continue;
+            char bytes[4];
+            int digits = snprintf(bytes, sizeof bytes, "%d", kinds[i].bytes);
+            if (kinds[i].kind != text[1] || digits != (int)length - 2 || memcmp(bytes, text + 2, length - 2)) continue;
             n->dtype = kinds[i].dtype;
             n->big_endian = text[0] == '>';
             return BT_OK;
@@ -200,7 +202,7 @@ static bt_status read_npy_elements(const bti_npy *n, unsigned char **data) {
         BTI_TRY_OR(bti_fail(BT_RESOURCE_EXHAUSTED, "out of host memory: %" PRIu64 " bytes of an array", bytes), end);
     BTI_TRY_OR(bti_file_read(n->file, n->data_begin, read, (size_t)bytes), end);
     if (n->dtype == BT_BOOL) BTI_TRY_OR(bti_file_check_bools(n->file, n->data_begin, read, (size_t)bytes), end);
-    if (n->big_endian) swap_bytes(read, (size_t)bytes, (size_t)element);
+    if (n->big_endian) swap_bytes(read, (size_t)bytes, bt_dtype_size(bti_dtype_of_part(n->dtype)));
     if (turn) reorder_to_rows(read, turned, n);
 end:
     if (turn || status != BT_OK) bti_free(read);

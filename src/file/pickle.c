@@ -29,6 +29,8 @@ static const struct {
     {"torch", "BFloat16Storage", STORAGE, BT_BF16},
     {"torch", "FloatStorage", STORAGE, BT_F32},
     {"torch", "DoubleStorage", STORAGE, BT_F64},
+    {"torch", "ComplexFloatStorage", STORAGE, BT_C64},
+    {"torch", "ComplexDoubleStorage", STORAGE, BT_C128},
     {"torch", "bool", DTYPE, BT_BOOL},
     {"torch", "uint8", DTYPE, BT_U8},
     {"torch", "uint16", DTYPE, BT_U16},
@@ -42,6 +44,8 @@ static const struct {
     {"torch", "bfloat16", DTYPE, BT_BF16},
     {"torch", "float32", DTYPE, BT_F32},
     {"torch", "float64", DTYPE, BT_F64},
+    {"torch", "complex64", DTYPE, BT_C64},
+    {"torch", "complex128", DTYPE, BT_C128},
 };
 enum { GLOBALS = sizeof globals / sizeof *globals };
 

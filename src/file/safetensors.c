@@ -24,7 +24,7 @@ static const bti_tensor_dtype dtypes[] = {
     {"I32", 32, BT_I32},
     {"U32", 32, BT_U32},
     {"F32", 32, BT_F32},
-    {"C64", 64, BT_DTYPE_COUNT},
+    {"C64", 64, BT_C64},
     {"F64", 64, BT_F64},
     {"I64", 64, BT_I64},
     {"U64", 64, BT_U64},
@@ -37,6 +37,8 @@ static const bti_tensor_dtype *tensor_dtype_named(const char *name) {
     return NULL;
 }
 const bti_tensor_dtype *bti_tensor_dtype_of(bt_dtype dtype) {
+    static const bti_tensor_dtype beside = {"C128", 128, BT_C128}; /* other archives have it, safetensors does not */
+    if (dtype == BT_C128) return &beside;
     for (int i = 0; i < DTYPES; i++)
         if (dtypes[i].dtype == dtype && dtype != BT_DTYPE_COUNT) return &dtypes[i];
     return NULL;

@@ -33,6 +33,11 @@ static bt_status list_entries(entry *entries, const char *const *names, bt_array
         if (!strcmp(names[i], BTI_SAFETENSORS_METADATA)) return bad_name(names[i], "belongs to the format");
         if (!arrays[i]) return bti_fail(BT_INVALID_ARGUMENT, "the array of \"%s\" is NULL", bti_quote(names[i]).text);
         BTI_TRY(bt_peek_status(arrays[i]) == BT_OK ? BT_OK : bt_block(arrays[i]));
+        if (bt_dtype_of(arrays[i]) == BT_C128)
+            return bti_fail(
+                BT_UNIMPLEMENTED,
+                "the array of \"%s\" is complex128, which safetensors has not; save bt_real and bt_imag of it",
+                bti_quote(names[i]).text);
         entries[i] = (entry){names[i], arrays[i], bti_tensor_dtype_of(bt_dtype_of(arrays[i]))};
     }
     qsort(entries, (size_t)count, sizeof *entries, by_dtype_and_name);

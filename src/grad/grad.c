@@ -91,9 +91,10 @@ static bt_status check_loss(bt_array *loss) {
     if (bti_dtype_is_float(bt_dtype_of(loss)) && bt_rank(loss) == 0) return BT_OK;
     bti_str shape = {0};
     bti_shape_text(&shape, bt_rank(loss), bti_node_of(loss)->shape);
-    bt_status status =
-        bti_fail(BT_INVALID_ARGUMENT, "the loss is %s %s; it must be a floating scalar (bt_sum, bt_mean)",
-                 bt_dtype_name(bt_dtype_of(loss)), bti_str_text(&shape));
+    bt_status status = bti_fail(
+        BT_INVALID_ARGUMENT,
+        "the loss is %s %s; it must be a floating scalar (bt_sum, bt_mean; bt_real or bt_abs of complex numbers)",
+        bt_dtype_name(bt_dtype_of(loss)), bti_str_text(&shape));
     bti_str_free(&shape);
     return status;
 }
@@ -149,7 +150,7 @@ static bt_status check_cotangent(bt_array *y, bt_array **cotangent) {
     BTI_TRY(bti_fail_with(bti_array_error(y)));
     BTI_TRY(bti_fail_with(bti_array_error(*cotangent)));
     const bti_node *of = bti_node_of(y), *given = bti_node_of(*cotangent);
-    if (!bti_dtype_is_float(bt_dtype_of(y)))
+    if (!bti_dtype_has_gradient(bt_dtype_of(y)))
         return bti_fail(BT_INVALID_ARGUMENT, "y is %s; only floats have gradients", bt_dtype_name(bt_dtype_of(y)));
     if (bti_transfer_refused(given, of->device)) {
         bti_error *error = bti_transfer_error(given, of->device, "cotangent", "is the cotangent of y, which is on %s",

@@ -25,7 +25,10 @@ static bt_array *weights(bt_array *like) {
     return bt_reshape_to(numbers, bt_shape_of(like));
 }
 
-static bt_array *weighed(bt_array *y) { return bt_sum(bt_mul(bt_cast(y, BT_F64), weights(y)), BT_ALL, false); }
+static bt_array *weighed(bt_array *y) {
+    if (bti_is_complex(y)) y = bt_add(bt_real(y), bt_mul(bt_imag(y), bt_f64(3)));
+    return bt_sum(bt_mul(bt_cast(y, BT_F64), weights(y)), BT_ALL, false);
+}
 
 static bt_array *first_order(bt_array *const *x, int count, void *data) {
     (void)count;

@@ -65,7 +65,7 @@ static bti_gradient_target *find_target(const bti_node *node, bool shared, bti_g
 /* Those that a node is: its own, and its variable's. Of integers every gradient is zero. */
 static int targets_of(const bti_node *node, bti_gradient_target *targets, int count, bti_gradient_target *found[2]) {
     int n = 0;
-    if (!bti_node_is_float(node)) return 0;
+    if (!bti_node_has_gradient(node)) return 0;
     if ((found[n] = find_target(node, false, targets, count))) n++;
     if (node->op == BTI_OP_value && (found[n] = find_target(node, true, targets, count))) n++;
     return n;
@@ -76,13 +76,13 @@ static int targets_of(const bti_node *node, bti_gradient_target *targets, int co
 typedef BTI_VEC(bti_node *) node_list;
 
 bool bti_passes_gradient(const bti_node *node) {
-    return bti_node_is_float(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop &&
+    return bti_node_has_gradient(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop &&
            !atomic_load(&node->forget);
 }
 
 /* Whether history was forgotten here that may have led to the target. */
 static bool may_hide(const bti_node *node, const bti_gradient_target *target) {
-    if (!atomic_load(&node->forget) || !node->cut.name || !bti_node_is_float(node)) return false;
+    if (!atomic_load(&node->forget) || !node->cut.name || !bti_node_has_gradient(node)) return false;
     if (target->replica) return node->variables >> (target->id % 64) & 1;
     return node->sequence > target->sequence && node->oldest <= target->sequence;
 }

@@ -38,6 +38,10 @@ size_t bt_dtype_size(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->size_b
 bt_dtype bt_promote(bt_dtype a, bt_dtype b) {
     if ((unsigned)a >= BT_DTYPE_COUNT || (unsigned)b >= BT_DTYPE_COUNT) return BT_DTYPE_COUNT;
     if (bti_dtype_is_storage(a) || bti_dtype_is_storage(b)) return a == b ? a : BT_DTYPE_COUNT;
+    if (bti_dtype_is_complex(a) || bti_dtype_is_complex(b)) {
+        bool wide = a == BT_C128 || b == BT_C128 || a == BT_F64 || b == BT_F64;
+        return wide ? BT_C128 : BT_C64;
+    }
     return (bt_dtype)common[a][b];
 }
 

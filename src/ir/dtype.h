@@ -44,6 +44,16 @@ static inline bool bti_dtype_is_signed(bt_dtype dtype) { return bti_dtype_in(dty
 #define BTI_COMPUTED_DTYPES BT_F8E4M3 /* dtypes below have arithmetic */
 /* 8-bit floats, which are stored and cast, and nothing else. */
 static inline bool bti_dtype_is_storage(bt_dtype dtype) { return dtype == BT_F8E4M3 || dtype == BT_F8E5M2; }
+static inline bool bti_dtype_is_complex(bt_dtype dtype) { return dtype == BT_C64 || dtype == BT_C128; }
+/* Real and complex floats. */
+static inline bool bti_dtype_has_gradient(bt_dtype dtype) {
+    return bti_dtype_in(dtype, (unsigned)BTI_FLOAT_DTYPES | 1u << BT_C64 | 1u << BT_C128);
+}
+/* The dtype of a complex number's parts; of another dtype itself. And that of complex numbers whose parts hold the values of a float. */
+static inline bt_dtype bti_dtype_of_part(bt_dtype dtype) {
+    return dtype == BT_C64 ? BT_F32 : dtype == BT_C128 ? BT_F64 : dtype;
+}
+static inline bt_dtype bti_dtype_of_parts(bt_dtype part) { return part == BT_F64 ? BT_C128 : BT_C64; }
 static inline int bti_dtype_bits(bt_dtype dtype) { return bti_dtype_traits_of(dtype)->bits; }
 
 #endif

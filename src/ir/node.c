@@ -62,7 +62,7 @@ bool bti_gate_join(bti_gate **gate, bti_gate *other) {
 
 /* Whether gradients pass through: not through integers, reads of variables, or `stop`. */
 static bool passes_gradients(const bti_node *node) {
-    return bti_node_is_float(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop;
+    return bti_node_has_gradient(node) && node->op != BTI_OP_value && node->op != BTI_OP_stop;
 }
 
 /* What a node has from its inputs; false: there is no memory for its gate. */
@@ -72,7 +72,7 @@ static bool take_inputs(bti_node *node, bti_node *const *inputs, int count) {
         bti_node *input = node->inputs[i] = bti_node_retain(inputs[i]);
         node->reads |= input->reads;
         if (input->gate) room = room && bti_gate_join(&node->gate, input->gate);
-        if (!passes || !bti_node_is_float(input)) continue;
+        if (!passes || !bti_node_has_gradient(input)) continue;
         if (input->oldest < node->oldest) node->oldest = input->oldest;
         node->variables |= input->variables;
     }
@@ -226,7 +226,7 @@ bti_node *bti_node_new_tuple(bti_op op, int input_count, bti_node *const *inputs
                              int result_count, const bti_type *types, int region_count, bti_region *const *regions) {
     bt_dtype dtype = BT_I64;
     for (int i = 0; i < result_count; i++)
-        if (bti_dtype_is_float(types[i].dtype)) dtype = BT_F32;
+        if (bti_dtype_has_gradient(types[i].dtype)) dtype = BT_F32;
     bti_tuple *tuple = bti_calloc(1, sizeof *tuple);
     if (!tuple) return NULL;
     bti_type *own = copy_types(result_count, types);

@@ -162,7 +162,7 @@ typedef struct bti_node {
     };
 } bti_node;
 
-static inline bool bti_node_is_float(const bti_node *node) { return bti_dtype_is_float((bt_dtype)node->dtype); }
+static inline bool bti_node_has_gradient(const bti_node *node) { return bti_dtype_has_gradient((bt_dtype)node->dtype); }
 
 /* A PENDING node with one reference, inputs retained, attr copied (NULL if the operation has none); NULL when memory is short. */
 bti_node *bti_node_new(bti_op op, bt_dtype dtype, int rank, const int64_t *shape, int input_count,

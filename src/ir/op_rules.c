@@ -19,12 +19,27 @@ static bool moves(bti_op op) {
     return class == BTI_MOVEMENT || class == BTI_GATHER || class == BTI_EFFECT || class == BTI_HOST;
 }
 
+bool bti_op_takes_complex(bti_op op) {
+    bti_class class = bti_op_info(op)->class;
+    bool part = op == BTI_OP_complex || op == BTI_OP_real || op == BTI_OP_imag;
+    return part || moves(op) || op == BTI_OP_cast || op == BTI_OP_leaf || class == BTI_CONTROL;
+}
+
+void bti_complex_refusal(bti_str *why, bt_dtype dtype) {
+    bti_str_addf(why, "takes no complex numbers (%s); bt_real, bt_imag, bt_abs and bt_angle give real ones",
+                 bt_dtype_name(dtype));
+}
+
 bool bti_op_dtypes(bti_op op, bt_dtype met, bt_dtype *in, bt_dtype *out, bti_str *why) {
     *in = *out = met;
     if (met == BT_DTYPE_COUNT || (bti_dtype_is_storage(met) && !moves(op))) {
         bti_str_add(why, met == BT_DTYPE_COUNT
                              ? "an 8-bit float and another dtype do not meet; bt_cast it to a wider float first"
                              : "8-bit floats are storage, without arithmetic; bt_cast to a wider float first");
+        return false;
+    }
+    if (bti_dtype_is_complex(met) && !bti_op_takes_complex(op)) {
+        bti_complex_refusal(why, met);
         return false;
     }
     switch (bti_op_info(op)->dtype_rule) {

@@ -26,4 +26,8 @@ bool bti_op_shape(bti_op op, int count, bti_node *const *inputs, const bti_attr 
 /* Whether x can be broadcast to the shape, aligned at the right: a recorded `expand` has the rank of its result, x may have a smaller one. */
 bool bti_expand_fits(const bti_node *x, int rank, const int64_t *shape, bti_str *why);
 
+/* Why an operation refuses complex numbers; and whether it does: those that move elements, and make them of parts, do not. */
+void bti_complex_refusal(bti_str *why, bt_dtype dtype);
+bool bti_op_takes_complex(bti_op op);
+
 #endif

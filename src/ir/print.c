@@ -387,6 +387,7 @@ void bti_plan_dot(bti_str *text, const bti_plan *plan, const char *(*device_name
 static bti_text_kind text_kind(bt_dtype dtype) {
     if (dtype == BT_BOOL) return BTI_TEXT_BOOL;
     if (bti_dtype_is_int(dtype)) return bti_dtype_is_signed(dtype) ? BTI_TEXT_INT : BTI_TEXT_UINT;
+    if (bti_dtype_is_complex(dtype)) return dtype == BT_C64 ? BTI_TEXT_C64 : BTI_TEXT_C128;
     return dtype == BT_F16 ? BTI_TEXT_F16 : dtype == BT_F64 ? BTI_TEXT_F64 : BTI_TEXT_F32;
 }
 

@@ -59,8 +59,9 @@ int bti_entry_tile_pitch(const bti_kernel *kernel, int operand) {
     return tile_pitch(kernel, operand, bti_entry_tile(kernel));
 }
 
-/* Whether there are operands to tile, and all their tiles fit. */
+/* Whether there are operands to tile, and all their tiles fit. Elements of 16 bytes (complex128) are not tiled. */
 static bool has_tiles(const bti_kernel *kernel) {
+    if (bti_entry_width(kernel) == 1) return false;
     size_t bytes = tile_bytes(kernel, bti_entry_tile(kernel));
     return bytes > 0 && bytes <= LEAST_LOCAL;
 }

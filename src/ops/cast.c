@@ -1,5 +1,7 @@
 /* Casts. Those to and from 8-bit floats (OCP) are made of operations on bits, so that no kernel knows of them. They are ml_dtypes' and JAX's: to the nearest, halves to even; what
  * is too great is NaN in E4M3, which has no infinity, and infinite in E5M2. Other dtypes come and go by way of float32. */
+#include <berth/complex.h>
+
 #include "ops/gradient.h"
 #include "ops/primitive.h"
 
@@ -74,6 +76,8 @@ bt_array *bt_cast(bt_array *x, bt_dtype dtype) {
     BTI_NEED(x);
     bt_array *poison;
     if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
+    if (bti_dtype_is_complex(bti_dtype(x)) && !bti_dtype_is_complex(dtype) && dtype != BT_BOOL) x = bt_real(x);
+    if (bti_array_error(x)) BTI_RETURN(x);
     bool storage = bti_dtype_is_storage(dtype) || bti_dtype_is_storage(bti_dtype(x));
     BTI_RETURN(storage && dtype != bti_dtype(x) ? cast_float8(x, dtype) : bti_cast(x, dtype));
 }

@@ -96,7 +96,7 @@ static bt_array *tangent_of(const void *application, int i) {
 }
 
 void bti_tangent_all_reduce(bti_application *a) {
-    if (bti_node_is_float(a->node)) sum_again(a->x, a->count, tangent_of, a, a->made);
+    if (bti_node_has_gradient(a->node)) sum_again(a->x, a->count, tangent_of, a, a->made);
 }
 
 static bt_array *stack_of(const void *application, int i) { return bti_batched(application, i); }

@@ -82,7 +82,7 @@ static bt_array *as_column(bt_array *x, int rank) {
 /* The same stack. No gradient passes to elements for which `counts` [B] is not `wanted`: what is computed of them is not used, and its derivative may be infinite, of which
  * nothing would be NaN. */
 static bt_array *only_where(bt_array *counts, bool wanted, bt_array *stack) {
-    if (bti_array_error(stack) || !bti_node_is_float(bti_node_of(stack))) return stack;
+    if (bti_array_error(stack) || !bti_node_has_gradient(bti_node_of(stack))) return stack;
     bt_array *column = as_column(counts, bti_rank(stack)), *stopped = bt_stop_gradient(stack);
     return bt_where(column, wanted ? stack : stopped, wanted ? stopped : stack);
 }

@@ -21,7 +21,8 @@ static bt_array *checked(const operation *of, const char *rule, bt_array *made, 
     if (bti_array_error(made)) return bti_poisoned_by(&made, 1);
     const bti_node *node = bti_node_of(made);
     bool fits = bti_shapes_may_equal(node->rank, node->shape, like->rank, like->shape);
-    if (fits && bti_node_is_float(node) && bti_dtype_is_float(like->dtype)) return bti_cast(made, like->dtype);
+    if (fits && bti_dtype_is_float((bt_dtype)node->dtype) && bti_dtype_has_gradient(like->dtype))
+        return bti_cast(made, like->dtype);
     if (fits && node->dtype == like->dtype) return made;
     return bti_poisonf(BT_INVALID_ARGUMENT, "the %s rule of the operation \"%s\" hands back %s %s, not %s %s", rule,
                        of->head.name, bt_dtype_name((bt_dtype)node->dtype),
@@ -40,7 +41,7 @@ void bti_gradient_custom(bti_backward *b) {
     if (of->given.gradient) of->given.gradient(b->x, b->count, outputs, b->results, b->gx, &args);
     for (int i = 0; i < b->count; i++) {
         bti_type x = bti_type_of(bti_node_of(b->x[i]));
-        if (!b->wanted[i] || !bti_dtype_is_float(x.dtype))
+        if (!b->wanted[i] || !bti_dtype_has_gradient(x.dtype))
             b->gx[i] = NULL;
         else if (!of->given.gradient)
             b->gx[i] = has_no(of, "gradient rule", "gradient");
@@ -53,12 +54,12 @@ void bti_tangent_custom(bti_application *a) {
     const operation *of = bti_custom_of(a->node);
     bt_custom_args args = bti_custom_args_of(of, a->node->attr);
     bt_array *outputs[BT_MAX_CUSTOM_RESULTS];
-    if (!bti_node_is_float(a->node)) return;
+    if (!bti_node_has_gradient(a->node)) return;
     for (int o = 0; o < a->results && of->given.tangent; o++) outputs[o] = bti_known_result(a->node, a->known, o);
     if (of->given.tangent) of->given.tangent(a->x, a->count, outputs, a->image, a->made, &args);
     for (int o = 0; o < a->results; o++) {
         const bti_type *type = bti_tuple_type(a->node->tuple, o);
-        if (!a->known[o] || !bti_dtype_is_float(type->dtype))
+        if (!a->known[o] || !bti_dtype_has_gradient(type->dtype))
             a->made[o] = NULL;
         else if (!of->given.tangent)
             a->made[o] = has_no(of, "tangent rule", "tangent");

@@ -2,6 +2,7 @@
  * inputs, which have y's shape; gradients are written with public operations, so they have gradients too. Corners are JAX's, but for abs
  * at 0, which is 1. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ops/gradient.h"
@@ -20,20 +21,24 @@ static bt_array *apply_dtype_rule(bti_op op, bt_dtype met, bt_dtype *in, bt_dtyp
 
 bt_dtype bti_meet(bt_array *const *arrays, int count, bool *weak) {
     bt_dtype met = BT_DTYPE_COUNT;
-    bool real = false, integer = false, first = true;
+    bool real = false, integer = false, complex = false, first = true;
     for (int i = 0; i < count; i++) {
         const bti_node *node = bti_node_of(arrays[i]);
         if (!node->weak)
             met = first ? (bt_dtype)node->dtype : bt_promote(met, (bt_dtype)node->dtype), first = false;
+        else if (bti_dtype_is_complex((bt_dtype)node->dtype))
+            complex = true;
         else if (bti_dtype_is_float((bt_dtype)node->dtype))
             real = true;
         else
             integer = true;
     }
     *weak = first;
-    if (*weak) return real ? BT_F64 : BT_I64;
-    if (met == BT_DTYPE_COUNT || ((real || integer) && bti_dtype_is_storage(met)))
+    if (*weak) return complex ? BT_C128 : real ? BT_F64 : BT_I64;
+    if (met == BT_DTYPE_COUNT || ((real || integer || complex) && bti_dtype_is_storage(met)))
         return BT_DTYPE_COUNT; /* 8-bit floats */
+    if (bti_dtype_is_complex(met)) return met;
+    if (complex) return bti_dtype_is_float(met) ? bti_dtype_of_parts(met) : BT_C128;
     if (real && !bti_dtype_is_float(met)) return BT_F64;
     return integer && met == BT_BOOL ? BT_I64 : met;
 }
@@ -93,6 +98,7 @@ bt_array *bti_unary(bti_op op, bt_array *x) {
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
     bt_dtype in, out;
+    if (bti_is_complex(x)) return bti_complex_record()->unary(op, x);
     if ((poison = apply_dtype_rule(op, (bt_dtype)node->dtype, &in, &out))) return poison;
     bool weak = stays_weak(node->weak, out);
     x = cast_if_other(x, in, weak);
@@ -131,6 +137,7 @@ bt_array *bti_binary(bti_op op, bt_array *x, bt_array *y) {
     if (poison) return poison;
     bool weak;
     bt_dtype in, out, met = compared_at(op, bti_meet(inputs, 2, &weak), inputs);
+    if (bti_dtype_is_complex(met)) return bti_complex_record()->binary(op, x, y, met, weak);
     if ((poison = apply_dtype_rule(op, met, &in, &out))) return poison;
     return bti_record_aligned(op, in, out, stays_weak(weak, out), inputs, 2, NULL);
 }
@@ -151,6 +158,7 @@ bt_array *bti_where(bt_array *condition, bt_array *x, bt_array *y) {
     bool weak;
     bt_dtype met = bti_meet(inputs + 1, 2, &weak);
     inputs[0] = bti_cast(condition, BT_BOOL);
+    if (bti_dtype_is_complex(met)) return bti_complex_record()->where(inputs[0], x, y, met, weak);
     return bti_record_aligned(BTI_OP_where, met, met, weak, inputs, 3, NULL);
 }
 
@@ -237,16 +245,23 @@ UNARY(bit_not, BTI_OP_not)
     }
 
 static bt_array *reciprocal(bt_array *x) {
+    if (bti_is_complex(x)) return bti_binary(BTI_OP_div, bti_scalar(1, bti_dtype_of_part(bti_dtype(x))), x);
     x = bti_float(x);
     return bti_binary(BTI_OP_div, bti_scalar_like(1, x), x);
 }
 
+static bt_array *of_either_part(bt_array *x, bt_array *(*is)(bt_array *part), bti_op op) {
+    return bti_binary(op, is(bti_complex_part(BTI_OP_real, x)), is(bti_complex_part(BTI_OP_imag, x)));
+}
+
 /* Integers are neither NaN nor infinite: x != x, x == x. */
 static bt_array *is_inf(bt_array *x) {
+    if (bti_is_complex(x)) return of_either_part(x, is_inf, BTI_OP_or);
     if (!bti_dtype_is_float(bti_dtype(x))) return bti_binary(BTI_OP_ne, x, x);
     return bti_binary(BTI_OP_eq, bti_unary(BTI_OP_abs, x), bti_scalar_like(INFINITY, x));
 }
 static bt_array *is_finite(bt_array *x) {
+    if (bti_is_complex(x)) return of_either_part(x, is_finite, BTI_OP_and);
     if (!bti_dtype_is_float(bti_dtype(x))) return bti_binary(BTI_OP_eq, x, x);
     return bti_binary(BTI_OP_lt, bti_unary(BTI_OP_abs, x), bti_scalar_like(INFINITY, x));
 }
@@ -279,12 +294,27 @@ static bt_array *half_power(bt_array *x) {
     return bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(-INFINITY, x)), bti_scalar_like(INFINITY, x), root);
 }
 
+/* x ** exponent of complex numbers; false: it is no power that products and roots make. */
+static bool complex_number_power(bt_array *x, double exponent, bt_array **power) {
+    enum { MOST = 64 };
+    if (exponent == 0.5) return *power = bti_unary(BTI_OP_sqrt, x), true;
+    if (exponent != rint(exponent) || fabs(exponent) > MOST || exponent == 0) return false;
+    bt_array *square = x, *made = NULL;
+    for (int left = abs((int)exponent); left; left >>= 1) {
+        if (left & 1) made = made ? bti_binary(BTI_OP_mul, made, square) : square;
+        if (left > 1) square = bti_binary(BTI_OP_mul, square, square);
+    }
+    *power = exponent < 0 ? bti_binary(BTI_OP_div, bti_scalar(1, bti_dtype_of_part(bti_dtype(x))), made) : made;
+    return true;
+}
+
 /* Powers that are written as numbers are products and roots: what is recorded decides, so that every way to run it gives the
  * same bits. */
 static bt_array *power(bt_array *x, bt_array *y) {
     double exponent;
-    bt_array *inputs[2] = {x, y};
+    bt_array *inputs[2] = {x, y}, *made;
     if (bti_poisoned_by(inputs, 2) || !is_number(y, &exponent)) return bti_binary(BTI_OP_pow, x, y);
+    if (bti_is_complex(x)) return complex_number_power(x, exponent, &made) ? made : bti_binary(BTI_OP_pow, x, y);
     x = promoted_for(BTI_OP_pow, x, y);
     if (bti_array_error(x)) return x;
     bool is_float = bti_dtype_is_float(bti_dtype(x)), wide = bti_dtype(x) == BT_F32 || bti_dtype(x) == BT_F64;
@@ -393,6 +423,7 @@ bt_array *bt_clamp(bt_array *x, double low, double high) {
     BTI_PUBLIC("bt_clamp");
     BTI_NEED(x);
     bt_dtype dtype = bti_dtype(x);
+    if (bti_is_complex(x)) BTI_RETURN(bti_refuse_complex(dtype));
     if (!bti_dtype_is_float(dtype)) {
         if (isnan(low) || isnan(high))
             BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "a bound is NaN, which no %s is", bt_dtype_name(dtype)));
@@ -441,7 +472,7 @@ bt_array *bt_logaddexp(bt_array *x, bt_array *y) {
 bt_array *bt_nan_to_num(bt_array *x, double nan, double posinf, double neginf) {
     BTI_PUBLIC("bt_nan_to_num");
     BTI_NEED(x);
-    if (bti_dtype_is_storage(bti_dtype(x))) BTI_RETURN(bti_float(x)); /* which refuses it */
+    if (bti_dtype_is_storage(bti_dtype(x)) || bti_is_complex(x)) BTI_RETURN(bti_float(x)); /* which refuses it */
     if (!bti_dtype_is_float(bti_dtype(x))) BTI_RETURN(x);
     bt_array *made = bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(INFINITY, x)), bti_scalar_like(posinf, x), x);
     made = bti_where(bti_binary(BTI_OP_eq, x, bti_scalar_like(-INFINITY, x)), bti_scalar_like(neginf, x), made);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "ops/application.h"
+#include "ops/complex.h"
 
 /* --- rows ----------------------------------------------------------------------------------------------------------- */
 
@@ -27,11 +28,30 @@ static bt_array *check_indices(bt_array *indices) {
     return bti_poisonf(BT_INVALID_ARGUMENT, "indices must be int32 or int64, not %s", bt_dtype_name(dtype));
 }
 
+/* An operation by index, of complex numbers part by part, where it computes with elements or they have 16 bytes: no kernel by index moves those. */
+typedef struct by_index {
+    bti_op op;
+    int axis, count;
+} by_index;
+
+static bt_array *record_by_index(bt_array *const *inputs, const void *context) {
+    const by_index *of = context;
+    return bti_record_by_rules(of->op, inputs, of->count, &(bti_attr){.axis = {of->axis}});
+}
+
+static bt_array *record_maybe_by_parts(bti_op op, bt_array *const *inputs, int count, int axis) {
+    const by_index of = {op, axis, count};
+    bool whole = bti_dtype(inputs[0]) != BT_C128 && bti_op_takes_complex(op);
+    return whole || !bti_is_complex(inputs[0]) || op == BTI_OP_scatter_max || op == BTI_OP_scatter_min
+               ? record_by_index(inputs, &of)
+               : bti_by_parts(inputs, count, record_by_index, &of);
+}
+
 bt_array *bti_take(bt_array *x, bt_array *indices, int axis) {
     bt_array *inputs[2] = {x, indices};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (!poison) poison = check_indices(indices);
-    return poison ? poison : bti_record_by_rules(BTI_OP_take, inputs, 2, &(bti_attr){.axis = {axis}});
+    return poison ? poison : record_maybe_by_parts(BTI_OP_take, inputs, 2, axis);
 }
 
 bt_array *bti_record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -40,7 +60,8 @@ bt_array *bti_record_scatter(bti_op op, bt_array *x, bt_array *indices, bt_array
     if (!poison) poison = check_indices(indices);
     if (poison) return poison;
     inputs[2] = bti_cast(updates, bti_dtype(x));
-    return bti_record_by_rules(op, inputs, 3, &(bti_attr){.axis = {axis}});
+    if (bti_array_error(inputs[2])) return inputs[2];
+    return record_maybe_by_parts(op, inputs, 3, axis);
 }
 
 bt_array *bti_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -76,7 +97,7 @@ bt_array *bti_gather_axis(bt_array *x, bt_array *indices, int axis) {
     bt_array *inputs[2] = {x, indices};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (!poison) poison = check_indices(indices);
-    return poison ? poison : bti_record_by_rules(BTI_OP_gather_axis, inputs, 2, &(bti_attr){.axis = {axis}});
+    return poison ? poison : record_maybe_by_parts(BTI_OP_gather_axis, inputs, 2, axis);
 }
 
 bt_array *bti_scatter_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis) {
@@ -127,7 +148,7 @@ bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis) {
                                bti_shape_string(x).text));
     indices = bti_normal_indices(x, indices, axis, &within);
     if (bti_array_error(indices)) BTI_RETURN(indices);
-    bt_array *nothing = bti_scalar(bti_dtype_is_float(bti_dtype(x)) ? (double)NAN : 0, bti_dtype(x));
+    bt_array *nothing = bti_scalar(bti_dtype_has_gradient(bti_dtype(x)) ? (double)NAN : 0, bti_dtype(x));
     BTI_RETURN(bti_where(within, bti_gather_axis(x, indices, axis), nothing));
 }
 

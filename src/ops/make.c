@@ -64,6 +64,8 @@ bt_array *bt_arange(double start, double stop, double step, bt_dtype dtype) {
     BTI_PUBLIC("bt_arange");
     bt_array *poison;
     if (!bti_dtype_fits(dtype, &poison)) BTI_RETURN(poison);
+    if (bti_dtype_is_complex(dtype))
+        BTI_RETURN(bti_cast(bt_arange(start, stop, step, bti_dtype_of_part(dtype)), dtype));
     double steps = ceil((stop - start) / step);
     if (step != 0 && isfinite(start) && isfinite(stop) && isfinite(step) && steps >= 0x1p62)
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "from %g to %g by %g are %g elements; an array has less than 2^62",

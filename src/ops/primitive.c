@@ -84,11 +84,21 @@ static bt_array *record_scalar(double value, bt_dtype dtype, bool weak) {
     return bti_record(BTI_OP_const, dtype, weak, NULL, 0, &(bti_attr){.constant = {bits}});
 }
 
-bt_array *bti_scalar(double value, bt_dtype dtype) { return record_scalar(value, dtype, false); }
+static const bti_complex_recorders *complex_recorders;
+const bti_complex_recorders *bti_complex_record(void) { return complex_recorders; }
+void bti_complex_set_recorders(const bti_complex_recorders *recorders) { complex_recorders = recorders; }
+
+/* A complex one is made of two. */
+static bt_array *scalar_of(double value, bt_dtype dtype, bool weak) {
+    if (!bti_dtype_is_complex(dtype)) return record_scalar(value, dtype, weak);
+    return complex_recorders->of_real(record_scalar(value, bti_dtype_of_part(dtype), false), weak);
+}
+
+bt_array *bti_scalar(double value, bt_dtype dtype) { return scalar_of(value, dtype, false); }
 
 bt_array *bti_scalar_like(double value, bt_array *x) {
     if (bti_array_error(x)) return bti_poisoned_by(&x, 1);
-    return record_scalar(value, (bt_dtype)bti_node_of(x)->dtype, bti_node_of(x)->weak);
+    return scalar_of(value, (bt_dtype)bti_node_of(x)->dtype, bti_node_of(x)->weak);
 }
 
 bt_array *bti_size_scalar(int64_t size, bt_dtype dtype) {
@@ -149,6 +159,18 @@ bt_array *bti_scalar_cast(double value, bt_dtype dtype) {
     return bti_scalar_bits(sign ? (uint64_t)(int64_t)value : (uint64_t)value, dtype);
 }
 
+/* --- complex numbers ------------------------------------------------------------------------------------------------ */
+
+bt_array *bti_complex_part(bti_op op, bt_array *x) {
+    return bti_record(op, bti_dtype_of_part(bti_dtype(x)), bti_node_of(x)->weak, &x, 1, NULL);
+}
+
+bt_array *bti_refuse_complex(bt_dtype dtype) {
+    bti_str why = {0};
+    bti_complex_refusal(&why, dtype);
+    return bti_poison_why(&why);
+}
+
 /* --- other dtypes ------------------------------------------------------------------------------------------------- */
 
 bool bti_number_fits(bt_array *x, bt_dtype dtype) {
@@ -173,6 +195,8 @@ bt_array *bti_cast(bt_array *x, bt_dtype dtype) {
             "%s is a storage type, which meets no other dtype; bt_cast it to a wider float first, or that to it",
             bt_dtype_name(storage));
     }
+    if (bti_dtype_is_complex(dtype) || bti_dtype_is_complex((bt_dtype)node->dtype))
+        return complex_recorders->cast(x, dtype);
     if (!bti_number_fits(x, dtype))
         return bti_poisonf(BT_INVALID_ARGUMENT,
                            "the number %" PRId64 " does not fit %s; cast the array to a wider dtype first (bt_cast)",
@@ -184,12 +208,15 @@ bt_array *bti_bitcast(bt_array *x, bt_dtype dtype) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison) return poison;
     const bti_node *node = bti_node_of(x);
+    bool is_complex = bti_dtype_is_complex(dtype) || bti_dtype_is_complex((bt_dtype)node->dtype);
+    if (dtype == (bt_dtype)node->dtype) return x;
     if ((unsigned)dtype >= BT_DTYPE_COUNT || bt_dtype_size(dtype) != bt_dtype_size((bt_dtype)node->dtype) ||
-        (dtype == BT_BOOL) != (node->dtype == BT_BOOL))
-        return bti_poisonf(BT_INVALID_ARGUMENT,
-                           "%s and %s have no bits in common: sizes must be equal, bool goes with bool",
-                           bt_dtype_name((bt_dtype)node->dtype), bt_dtype_name(dtype));
-    return node->dtype == dtype ? x : bti_record(BTI_OP_bitcast, dtype, false, &x, 1, NULL);
+        is_complex || (dtype == BT_BOOL) != (node->dtype == BT_BOOL))
+        return bti_poisonf(
+            BT_INVALID_ARGUMENT,
+            "%s and %s have no bits in common: sizes must be equal, bool goes with bool, complex numbers with none",
+            bt_dtype_name((bt_dtype)node->dtype), bt_dtype_name(dtype));
+    return bti_record(BTI_OP_bitcast, dtype, false, &x, 1, NULL);
 }
 
 bt_array *bti_stop(bt_array *x) {
@@ -265,6 +292,8 @@ bt_array *bti_new_axis(bt_array *x, int axis) {
 static bt_array *reduce(bti_op op, bt_array *x, uint32_t mask, bool or_start) {
     bt_array *poison = bti_poisoned_by(&x, 1);
     if (poison || !mask) return poison ? poison : x;
+    bool has_form = op == BTI_OP_sum || op == BTI_OP_prod;
+    if (has_form && bti_is_complex(x)) return complex_recorders->reduce(op, x, mask);
     return bti_record_by_rules(op, &x, 1, &(bti_attr){.fold = {mask, or_start}});
 }
 

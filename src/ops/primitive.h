@@ -115,9 +115,33 @@ bt_array *bti_reduce(bti_op op, bt_array *x, uint32_t mask);
 /* The same; max and min of no elements are the least and the greatest value of the dtype (-inf and inf; false and true), not refused. */
 bt_array *bti_reduce_or_start(bti_op op, bt_array *x, uint32_t mask);
 
+/* --- complex numbers (primitive.c) ------------------------------------------------------------------------------------- */
+
+static inline bool bti_is_complex(const bt_array *x) { return bti_dtype_is_complex(bti_dtype(x)); }
+/* A part of complex numbers: BTI_OP_real or BTI_OP_imag. */
+bt_array *bti_complex_part(bti_op op, bt_array *x);
+/* Poison: the operation takes none. */
+bt_array *bti_refuse_complex(bt_dtype dtype);
+
+/* What recorders of these files and elementwise.c hand over: complex_numbers.c, which is made of them, sets it before main. Arguments are not poisoned. */
+typedef struct bti_complex_recorders {
+    bt_array *(*unary)(bti_op op, bt_array *x);
+    /* met: the complex dtype that the arguments meet at */
+    bt_array *(*binary)(bti_op op, bt_array *x, bt_array *y, bt_dtype met, bool weak);
+    bt_array *(*where)(bt_array *condition, bt_array *x, bt_array *y, bt_dtype met, bool weak);
+    bt_array *(*cast)(bt_array *x, bt_dtype dtype);
+    bt_array *(*of_real)(bt_array *real, bool weak);
+    bt_array *(*reduce)(bti_op op, bt_array *x, uint32_t mask); /* sums and products */
+} bti_complex_recorders;
+const bti_complex_recorders *bti_complex_record(void);
+void bti_complex_set_recorders(const bti_complex_recorders *recorders);
+
 /* One primitive by the rules of its row: the dtype is what the dtype rule makes of that of inputs[0], which is not poisoned, and the result
  * is as weak. */
 bt_array *bti_record_by_rules(bti_op op, bt_array *const *inputs, int count, const bti_attr *attr);
+
+/* x as what the operations named "floats" take and complex numbers have too. */
+static inline bt_array *bti_inexact(bt_array *x) { return bti_dtype_has_gradient(bti_dtype(x)) ? x : bti_to_float(x); }
 
 /* --- elementwise.c ---------------------------------------------------------------------------------------------------- */
 

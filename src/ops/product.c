@@ -2,13 +2,31 @@
 #include <string.h>
 
 #include "ops/application.h"
+#include "ops/complex.h"
 
 /* --- matmul --------------------------------------------------------------------------------------------------------- */
+
+static bt_array *matmul_of_any_rank(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b, bt_dtype asked);
+
+/* Products of real matrices: four, or two where one side is real. */
+static bt_array *product_by_parts(bt_array *a, bt_array *b, bool transpose_a, bool transpose_b, bt_dtype dtype) {
+    bt_dtype part = bti_dtype_of_part(dtype);
+    bti_parts x = bti_parts_of(a, part), y = bti_parts_of(b, part), made = {NULL, NULL};
+#define PRODUCT(first, second) matmul_of_any_rank(first, second, transpose_a, transpose_b, part)
+    bt_array *poison = bti_poisoned_by((bt_array *[]){x.re, y.re}, 2);
+    if (poison || bti_array_error(made.re = PRODUCT(x.re, y.re))) return poison ? poison : made.re;
+    if (x.im && y.im) made.re = bti_binary(BTI_OP_sub, made.re, PRODUCT(x.im, y.im));
+    bt_array *first = y.im ? PRODUCT(x.re, y.im) : NULL, *second = x.im ? PRODUCT(x.im, y.re) : NULL;
+#undef PRODUCT
+    made.im = first && second ? bti_binary(BTI_OP_add, first, second) : first ? first : second;
+    return bti_complex(made, false);
+}
 
 bt_array *bti_record_matmul(bt_array *a, bt_array *b) {
     bt_array *inputs[2] = {a, b};
     bt_array *poison = bti_poisoned_by(inputs, 2);
     if (poison) return poison;
+    if (bti_is_complex(a)) return product_by_parts(a, b, false, false, bti_dtype(a));
     return bti_record_by_rules(BTI_OP_matmul, inputs, 2, NULL);
 }
 
@@ -89,6 +107,7 @@ static bt_array *matmul_of_any_rank(bt_array *a, bt_array *b, bool transpose_a, 
         return shapes_do_not_fit(a, b, "a scalar has no axis to multiply along; use bt_mul");
     bool weak, row = bti_rank(a) == 1, column = bti_rank(b) == 1;
     bt_dtype dtype = asked == BT_DTYPE_COUNT ? bti_meet((bt_array *[]){a, b}, 2, &weak) : asked;
+    if (bti_dtype_is_complex(dtype)) return product_by_parts(a, b, transpose_a, transpose_b, dtype);
     bool of_bytes = asked == BT_I32 && is_byte(bti_dtype(a)) && is_byte(bti_dtype(b));
     if (transpose_a) a = bti_transpose(a);
     if (transpose_b) b = bti_transpose(b);

@@ -1,8 +1,8 @@
 /* Reductions over axes and running ones, and what undoes them: broadcasts. The gradient of each is the other. */
 #include <math.h>
 
+#include "ops/complex.h"
 #include "ops/gradient.h"
-#include "ops/primitive.h"
 
 /* Reduces the axes and drops them unless they are to stay. */
 static bt_array *reduce_axes(bti_op op, bt_array *x, uint32_t mask, bool keepdims) {
@@ -18,7 +18,7 @@ static bt_array *reduce_axes(bti_op op, bt_array *x, uint32_t mask, bool keepdim
     if (!bti_axes_mask(x, axes, &mask, &poison)) BTI_RETURN(poison)
 
 static bt_dtype sum_dtype(bt_dtype dtype) {
-    if (bti_dtype_is_float(dtype)) return dtype;
+    if (bti_dtype_has_gradient(dtype)) return dtype;
     return bti_dtype_is_signed(dtype) || dtype == BT_BOOL ? BT_I64 : BT_U64;
 }
 
@@ -80,14 +80,14 @@ void bti_gradient_prod(bti_backward *b) { b->gx[0] = product_gradient(b->g, b->x
 
 bt_array *bti_mean(bt_array *x, uint32_t mask) {
     if (!mask) return x;
-    bt_array *count = bti_size_scalar(bti_size_of_axes(x, mask), bti_dtype(x));
+    bt_array *count = bti_size_scalar(bti_size_of_axes(x, mask), bti_dtype_of_part(bti_dtype(x)));
     return bti_binary(BTI_OP_div, bti_reduce(BTI_OP_sum, x, mask), count);
 }
 
 bt_array *bt_mean(bt_array *x, bt_axes axes, bool keepdims) {
     BTI_PUBLIC("bt_mean");
     MASK(x, axes);
-    x = bti_float(x);
+    x = bti_inexact(x);
     bt_array *mean = bti_narrow(bti_mean(bti_widen(x), mask), bti_dtype(x));
     BTI_RETURN(keepdims ? mean : bti_drop_axes(mean, mask));
 }
@@ -162,20 +162,28 @@ bt_array *bt_logsumexp(bt_array *x, bt_axes axes, bool keepdims) {
     BTI_RETURN(keepdims ? result : bti_drop_axes(result, mask));
 }
 
-/* sum((x - mean)**2) / (n - ddof), the axes kept; x is a float and not small. */
+/* x**2; of complex numbers |x|**2. */
+static bt_array *squares(bt_array *x) {
+    if (bti_array_error(x)) return x;
+    return bti_is_complex(x) ? bti_square_size(x) : bti_binary(BTI_OP_mul, x, x);
+}
+
+/* sum((x - mean)**2) / (n - ddof), the axes kept; x is a float and not small, or complex. */
 static bt_array *variance(bt_array *x, uint32_t mask, int ddof) {
     bt_array *d = bti_binary(BTI_OP_sub, x, bti_mean(x, mask));
-    bt_array *sum = reduce_axes(BTI_OP_sum, bti_binary(BTI_OP_mul, d, d), mask, true);
-    bt_array *count = bti_size_scalar(bti_size_of_axes(x, mask), bti_dtype(x));
+    bt_array *sum = reduce_axes(BTI_OP_sum, squares(d), mask, true);
+    bt_dtype dtype = bti_dtype_of_part(bti_dtype(x));
+    bt_array *count = bti_size_scalar(bti_size_of_axes(x, mask), dtype);
     if (ddof) {
-        count = bti_binary(BTI_OP_sub, count, bti_scalar(ddof, bti_dtype(x)));
-        count = bti_binary(BTI_OP_maximum, count, bti_scalar(0, bti_dtype(x)));
+        count = bti_binary(BTI_OP_sub, count, bti_scalar(ddof, dtype));
+        count = bti_binary(BTI_OP_maximum, count, bti_scalar(0, dtype));
     }
     return bti_binary(BTI_OP_div, sum, count);
 }
 
 static bt_array *variance_or_root(bt_array *x, uint32_t mask, bool keepdims, int ddof, bool root) {
-    x = bti_float(x);
+    x = bti_inexact(x);
+    if (bti_array_error(x)) return x;
     bt_array *result = variance(bti_widen(x), mask, ddof);
     if (root) result = bti_unary(BTI_OP_sqrt, result);
     result = bti_narrow(result, bti_dtype(x));
@@ -197,13 +205,25 @@ bt_array *bt_std(bt_array *x, bt_axes axes, bool keepdims, int ddof) {
 bt_array *bt_norm(bt_array *x, bt_axes axes, bool keepdims) {
     BTI_PUBLIC("bt_norm");
     MASK(x, axes);
-    x = bti_float(x);
-    bt_array *wide = bti_widen(x), *sum = reduce_axes(BTI_OP_sum, bti_binary(BTI_OP_mul, wide, wide), mask, keepdims);
+    x = bti_inexact(x);
+    if (bti_array_error(x)) BTI_RETURN(x);
+    bt_array *sum = reduce_axes(BTI_OP_sum, squares(bti_widen(x)), mask, keepdims);
     BTI_RETURN(bti_narrow(bti_unary(BTI_OP_sqrt, sum), bti_dtype(x)));
+}
+
+typedef struct run {
+    int axis;
+    bool reverse;
+} run;
+
+static bt_array *cumsum_of_part(bt_array *const *part, const void *context) {
+    const run *of = context;
+    return bti_cumsum(part[0], of->axis, of->reverse);
 }
 
 bt_array *bti_cumsum(bt_array *x, int axis, bool reverse) {
     bt_array *poison = bti_poisoned_by(&x, 1);
+    if (!poison && bti_is_complex(x)) return bti_by_parts(&x, 1, cumsum_of_part, &(run){axis, reverse});
     return poison ? poison : bti_record_by_rules(BTI_OP_cumsum, &x, 1, &(bti_attr){.running = {axis, reverse}});
 }
 

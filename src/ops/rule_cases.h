@@ -4,6 +4,7 @@
 
 #include <berth/attention.h>
 
+#include "ops/complex.h"
 #include "ops/over_devices.h"
 #include "ops/primitive.h"
 
@@ -30,6 +31,9 @@ static bt_array *same(bt_array *x) { return bti_iota(bt_size(x, 0), BT_I64); }
 CALL(where, bti_where(bt_lt(bt_full(0.0, BT_F64, 3), bt_sub(same(x[0]), bt_num(0.5))), x[0], x[1]))
 CALL(cast, bti_cast(x[0], BT_F32))
 CALL(cast_f16, bti_cast(x[0], BT_F16))
+CALL(complex, bti_complex((bti_parts){x[0], x[1]}, false))
+CALL(real, bti_parts_of(call_complex(x), BT_F64).re)
+CALL(imag, bti_parts_of(call_complex(x), BT_F64).im)
 CALL(sum_rows, bti_reduce(BTI_OP_sum, x[0], 1))
 CALL(sum_all, bti_reduce(BTI_OP_sum, x[0], 7))
 CALL(prod_row, bti_reduce(BTI_OP_prod, x[0], 2))
@@ -143,6 +147,9 @@ CALL(all_reduce, over_devices(x))
 
 static const rule_case cases[] = {
     {BTI_OP_where, call_where, 2, {{1, {3}}, {1, {3}}}, 0},
+    {BTI_OP_complex, call_complex, 2, {{2, {2, 3}}, {2, {2, 3}}}, 0},
+    {BTI_OP_real, call_real, 2, {{1, {3}}, {1, {3}}}, 0},
+    {BTI_OP_imag, call_imag, 2, {{1, {3}}, {1, {3}}}, 0},
     {BTI_OP_cast, call_cast, 1, {{1, {3}}}, 0x1p-6},
     {BTI_OP_cast, call_cast_f16, 1, {{1, {3}}}, 0x1p-6},
     {BTI_OP_sum, call_sum_rows, 1, {{2, {3, 2}}}, 0},

@@ -85,7 +85,7 @@ void bti_tangent_reduce(bti_application *a) {
 
 static bt_array *tangent_or_input(const bti_application *a, int i) {
     if (a->image[i]) return a->image[i];
-    return bti_dtype_is_float(bti_dtype(a->x[i])) ? bt_zeros_like(a->x[i]) : a->x[i];
+    return bti_dtype_has_gradient(bti_dtype(a->x[i])) ? bt_zeros_like(a->x[i]) : a->x[i];
 }
 
 /* Operations that are linear in their floats (all of them at once): the same of the tangents; indices and conditions stay. */

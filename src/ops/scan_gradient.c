@@ -80,7 +80,7 @@ static bt_status take_cotangents(backward_scan *s, bt_array **ys, bt_array **gs,
     for (int o = 0; o < s->region->output_count; o++) {
         bti_node *output = s->region->outputs[o];
         bool handed_on = o < s->carried, flows = o < s->b->result_count && s->b->results[o];
-        if (!bti_node_is_float(output) || (!handed_on && !flows)) continue;
+        if (!bti_node_has_gradient(output) || (!handed_on && !flows)) continue;
         bt_array *outside = flows ? s->b->results[o] : bt_zeros_like(s->b->x[o]);
         ys[*count] = bti_array_on(output);
         gs[*count] = bti_array_new(new_leaf(s, output));
@@ -100,7 +100,7 @@ static bt_status differentiate_step(backward_scan *s) {
         bt_array **gs = ys + outputs, **xs = gs + outputs, **made = xs + inputs, **onto = made + inputs;
         status = take_cotangents(s, ys, gs, &y_count);
         for (int i = 0; i < inputs; i++) {
-            if (!bti_node_is_float(s->region->inputs[i]) || (i >= s->carried && !s->b->wanted[i])) continue;
+            if (!bti_node_has_gradient(s->region->inputs[i]) || (i >= s->carried && !s->b->wanted[i])) continue;
             if (i >= s->carried + s->by_row)
                 onto[x_count] = s->sums[i] = bti_array_new(new_leaf(s, s->region->inputs[i]));
             if (s->sums[i] && status == BT_OK) status = bti_fail_with(bti_array_error(s->sums[i]));
@@ -285,7 +285,7 @@ static bt_status set_unchanged_aside(backward_scan *s) {
 
 static bt_status make_carry(backward_scan *s) {
     for (int i = 0; i < s->carried; i++) {
-        if (!bti_node_is_float(s->region->inputs[i])) continue;
+        if (!bti_node_has_gradient(s->region->inputs[i])) continue;
         bt_array *gradient = s->grads[i] ? s->grads[i] : bt_zeros_like(bti_array_on(s->region->inputs[i]));
         BTI_TRY(bti_fail_with(bti_array_error(gradient)));
         s->carry_of[i] = (int)s->carry_made.count;

@@ -3,7 +3,8 @@
 
 bt_array *bti_updates_for(bt_array *x, bt_array *updates) {
     bt_dtype to = bti_dtype(x), from = bti_dtype(updates);
-    if (bti_dtype_is_float(from) && !bti_dtype_is_float(to))
+    if ((bti_dtype_is_float(from) && !bti_dtype_has_gradient(to)) ||
+        (bti_dtype_is_complex(from) && !bti_dtype_is_complex(to)))
         return bti_poisonf(BT_INVALID_ARGUMENT, "updates are %s and x is %s; bt_cast one of them first",
                            bt_dtype_name(from), bt_dtype_name(to));
     return bti_cast(updates, to);

@@ -205,6 +205,27 @@ static void random_bits(const bti_work *work) {
         }
 }
 
+/* Parts of complex numbers and complex numbers of parts: copies between operands of which one is a part of the other. */
+static bti_operand part_operand(const bti_operand *numbers, bool imaginary) {
+    bti_operand part = *numbers;
+    part.dtype = bti_dtype_of_part(numbers->dtype);
+    if (imaginary) part.address += bt_dtype_size(part.dtype);
+    for (int axis = 0; axis < part.rank; axis++) part.stride[axis] *= 2;
+    return part;
+}
+
+static void copy_parts(const bti_work *work) {
+    if (work->op != BTI_OP_complex) {
+        bti_operand part = part_operand(work->inputs, work->op == BTI_OP_imag);
+        bti_copy_operand(&work->output, &part);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        bti_operand part = part_operand(&work->output, i);
+        bti_copy_operand(&part, &work->inputs[i]);
+    }
+}
+
 bt_status bti_interpret_elementwise(const bti_work *work) {
     switch (work->op) {
     case BTI_OP_where: choose_elements(work); break;
@@ -215,6 +236,9 @@ bt_status bti_interpret_elementwise(const bti_work *work) {
             cast_elements(work);
         break;
     case BTI_OP_bitcast: bti_copy_operand(&work->output, work->inputs); break;
+    case BTI_OP_complex:
+    case BTI_OP_real:
+    case BTI_OP_imag: copy_parts(work); break;
     case BTI_OP_threefry:
     case BTI_OP_random_word: random_bits(work); break;
     default: return run_expression(work);

@@ -54,6 +54,7 @@ uint64_t bti_missing(bt_dtype dtype) {
     case BT_F16: return 0x7E00;
     case BT_BF16: return 0x7FC0;
     case BT_F32: return 0x7FC00000;
+    case BT_C64: return UINT64_C(0x7FC000007FC00000); /* in both parts */
     case BT_F64: return UINT64_C(0x7FF8) << 48;
     default: return 0;
     }
@@ -148,6 +149,7 @@ void bti_copy_line(char *to, int64_t to_step, const char *from, int64_t from_ste
     case 1: COPY_ELEMENTS(1); break;
     case 2: COPY_ELEMENTS(2); break;
     case 4: COPY_ELEMENTS(4); break;
+    case 16: COPY_ELEMENTS(16); break;
     default: COPY_ELEMENTS(8); break;
     }
 }
@@ -199,6 +201,8 @@ const void *bti_lane_block_read(bti_lane_block *block, bt_dtype dtype, const cha
     case BT_BF16: READ(f32, uint16_t, bti_f32_from_bf16(x));
     case BT_F32: READ(f32, float, x);
     case BT_F64: READ(f64, double, x);
+    case BT_C64:
+    case BT_C128:
     case BT_DTYPE_COUNT: break;
     }
     return block;
@@ -227,6 +231,8 @@ static void write_f64(const double *x, bt_dtype dtype, char *at, int64_t step, i
     case BT_BF16: WRITE(uint16_t, bti_bf16_from_f64(x[i]));
     case BT_F32: WRITE(float, x[i]);
     case BT_F64: WRITE(double, x[i]);
+    case BT_C64:
+    case BT_C128:
     case BT_DTYPE_COUNT: break;
     }
 }
@@ -255,6 +261,8 @@ static double odd_f64(bool negative, uint64_t magnitude) {
     case BT_BF16: WRITE(uint16_t, bti_bf16_from_f64(odd_f64(negative, magnitude))); \
     case BT_F32: WRITE(float, x[i]);                                                \
     case BT_F64: WRITE(double, x[i]);                                               \
+    case BT_C64:                                                                    \
+    case BT_C128:                                                                   \
     case BT_DTYPE_COUNT: break;                                                     \
     }
 

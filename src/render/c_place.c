@@ -221,6 +221,7 @@ const char *bti_c_missing(bt_dtype dtype) {
     case BT_BF16: return "0x7fc0";
     case BT_F32: return "f32_of_bits(0x7fc00000)";
     case BT_F64: return "f64_of_bits(0x7ff8000000000000ul)";
+    case BT_C64: return "0x7fc000007fc00000ul";
     default: return "0";
     }
 }

@@ -38,9 +38,9 @@ void bti_c_close(bti_c *w) {
 /* --- dtypes --------------------------------------------------------------------------------------------------------- */
 
 static const char *const value_types[] = {
-    [BT_F16] = "f32", [BT_BF16] = "f32", [BT_F32] = "f32", [BT_F64] = "f64",   [BT_I8] = "i8",
-    [BT_I16] = "i16", [BT_I32] = "i32",  [BT_I64] = "i64", [BT_U8] = "u8",     [BT_U16] = "u16",
-    [BT_U32] = "u32", [BT_U64] = "u64",  [BT_BOOL] = "u8", [BT_F8E4M3] = "u8", [BT_F8E5M2] = "u8"};
+    [BT_F16] = "f32", [BT_BF16] = "f32",  [BT_F32] = "f32",   [BT_F64] = "f64", [BT_I8] = "i8",       [BT_I16] = "i16",
+    [BT_I32] = "i32", [BT_I64] = "i64",   [BT_U8] = "u8",     [BT_U16] = "u16", [BT_U32] = "u32",     [BT_U64] = "u64",
+    [BT_BOOL] = "u8", [BT_F8E4M3] = "u8", [BT_F8E5M2] = "u8", [BT_C64] = "u64", [BT_C128] = "two_u64"};
 
 /* Of a value: small floats as f32, bool as u8. */
 static const char *value_type(bt_dtype dtype) { return value_types[dtype]; }
@@ -220,11 +220,27 @@ void bti_c_stored(const bti_c *w, int number, char *expression, size_t size) {
     stored_form(bti_c_dtype(w, number), value, expression, size);
 }
 
+/* A complex number is the bits of its parts: one word of 64 bits, or two. */
+static void write_parts(const bti_c *w, const bti_instr *instr, char *text, size_t size) {
+    int a = instr->arg[0], b = instr->arg[1];
+    bool imaginary = instr->op == BTI_OP_imag;
+    if (instr->op == BTI_OP_complex)
+        snprintf(text, size, instr->dtype == BT_C64 ? "c64_of(v%d, v%d)" : "c128_of(v%d, v%d)", a, b);
+    else if (bti_c_dtype(w, a) == BT_C64)
+        snprintf(text, size, "f32_of_bits((u32)%sv%d%s)", imaginary ? "(" : "", a, imaginary ? " >> 32)" : "");
+    else
+        snprintf(text, size, "f64_of_bits(v%d.%c)", a, imaginary ? 'y' : 'x');
+}
+
 static void write_own_expression(bti_c *w, const bti_instr *instr, char *text, size_t size) {
     const uint16_t *a = instr->arg;
     bt_dtype from = bti_c_dtype(w, a[0]), to = (bt_dtype)instr->dtype;
     char x[16], bits[64];
     snprintf(x, sizeof x, "v%d", a[0]);
+    if (instr->op == BTI_OP_complex || instr->op == BTI_OP_real || instr->op == BTI_OP_imag) {
+        write_parts(w, instr, text, size);
+        return;
+    }
     switch (instr->op) {
     case BTI_OP_where: snprintf(text, size, "v%d ? v%d : v%d", a[0], a[1], a[2]); return;
     case BTI_OP_cast: cast_value(from, x, to, text, size); return;

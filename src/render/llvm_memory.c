@@ -9,6 +9,7 @@
 enum { HELPER_COPY = 6 }; /* + log2 of the bytes: bits of `helpers`, after those of llvm_text.c */
 
 static bool has_masks(const bti_llvm *w, bti_llvm_type type) {
+    if (bti_llvm_bits(type) == 128) return false;
     return w->target == BTI_LLVM_AVX512 || (w->target == BTI_LLVM_AVX2 && bti_llvm_bits(type) >= 32);
 }
 
@@ -74,7 +75,7 @@ static void store_by_copy(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_t
 }
 
 void bti_llvm_memory_helpers(bti_llvm *w) {
-    for (int log = 0; log < 4; log++) {
+    for (int log = 0; log < 5; log++) {
         if (!(w->helpers >> (HELPER_COPY + log) & 1)) continue;
         bti_str_addf(
             w->text,

@@ -7,15 +7,19 @@
 #include "ir/half.h"
 #include "render/llvm_writer.h"
 
-#define NAMES(type) \
-    { type, "<2 x " type ">", "<4 x " type ">", "<8 x " type ">", "<16 x " type ">", "<32 x " type ">" }
-static const char *const type_names[][6] = {NAMES("i1"),    NAMES("i8"),     NAMES("i16"),  NAMES("i32"), NAMES("i64"),
-                                            NAMES("float"), NAMES("double"), NAMES("half"), NAMES("ptr")};
+#define NAMES(type)                                                                                       \
+    {                                                                                                     \
+        type, "<2 x " type ">", "<4 x " type ">", "<8 x " type ">", "<16 x " type ">", "<32 x " type ">", \
+            "<64 x " type ">"                                                                             \
+    }
+static const char *const type_names[][7] = {NAMES("i1"),  NAMES("i8"),    NAMES("i16"),    NAMES("i32"),
+                                            NAMES("i64"), NAMES("float"), NAMES("double"), NAMES("half"),
+                                            NAMES("ptr"), NAMES("i128")};
 
 const char *bti_llvm_name(bti_llvm_type type, int lanes) { return type_names[type][__builtin_ctz((unsigned)lanes)]; }
 
 int bti_llvm_bits(bti_llvm_type type) {
-    static const uint8_t bits[] = {1, 8, 16, 32, 64, 32, 64, 16, 64};
+    static const uint8_t bits[] = {1, 8, 16, 32, 64, 32, 64, 16, 64, 128};
     return bits[type];
 }
 
@@ -26,7 +30,8 @@ bti_llvm_type bti_llvm_own(bt_dtype dtype) {
     case BT_F64: return BTI_LLVM_F64;
     default: break;
     }
-    static const uint8_t by_size[] = {[1] = BTI_LLVM_I8, [2] = BTI_LLVM_I16, [4] = BTI_LLVM_I32, [8] = BTI_LLVM_I64};
+    static const uint8_t by_size[] = {
+        [1] = BTI_LLVM_I8, [2] = BTI_LLVM_I16, [4] = BTI_LLVM_I32, [8] = BTI_LLVM_I64, [16] = BTI_LLVM_I128};
     return by_size[bt_dtype_size(dtype)];
 }
 
@@ -173,6 +178,36 @@ bti_temp bti_llvm_slice(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes, 
 /* Two vectors of `lanes` each as one. */
 static bti_temp join_vectors(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, int lanes) {
     return shuffle(w, type, x, y, lanes, 0, 2 * lanes);
+}
+
+/* A vector of `count` elements of the two vectors, which are numbered one after the other. */
+static bti_temp shuffle_by(bti_llvm *w, bti_llvm_type type, bti_temp x, bti_temp y, int lanes, int count,
+                           int (*element)(int i, int lanes)) {
+    bti_temp result = bti_llvm_new(w);
+    const char *name = bti_llvm_name(type, lanes);
+    bti_str_addf(w->text, "  %%t%d = shufflevector %s %%t%d, %s %%t%d, %s <", result, name, x, name, y,
+                 bti_llvm_name(BTI_LLVM_I32, count));
+    for (int i = 0; i < count; i++) bti_str_addf(w->text, "%si32 %d", i ? ", " : "", element(i, lanes));
+    bti_str_add(w->text, ">\n");
+    return result;
+}
+
+static int even_element(int i, int lanes) { return (void)lanes, 2 * i; }
+static int odd_element(int i, int lanes) { return (void)lanes, 2 * i + 1; }
+static int alternating_element(int i, int lanes) { return i / 2 + (i % 2 ? lanes : 0); }
+
+bti_temp bti_llvm_every_other(bti_llvm *w, bti_llvm_type type, bti_temp x, bool odd) {
+    if (w->lanes == 1) return bti_llvm_slice(w, type, x, 2, odd, 1);
+    return shuffle_by(w, type, x, x, 2 * w->lanes, w->lanes, odd ? odd_element : even_element);
+}
+
+bti_temp bti_llvm_interleaved(bti_llvm *w, bti_llvm_type type, bti_temp even, bti_temp odd) {
+    if (w->lanes > 1) return shuffle_by(w, type, even, odd, w->lanes, 2 * w->lanes, alternating_element);
+    bti_temp first = bti_llvm_new(w), result = bti_llvm_new(w);
+    const char *name = bti_llvm_name(type, 2), *one = bti_llvm_name(type, 1);
+    bti_llvm_line(w, "%%t%d = insertelement %s poison, %s %%t%d, i64 0", first, name, one, even);
+    bti_llvm_line(w, "%%t%d = insertelement %s %%t%d, %s %%t%d, i64 1", result, name, first, one, odd);
+    return result;
 }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */

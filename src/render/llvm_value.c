@@ -316,6 +316,27 @@ static bti_temp computed_value(bti_llvm *w, const bti_instr *instr, bt_dtype dty
     return whole_value(w, type, bti_dtype_is_signed(dtype), op, x, y);
 }
 
+/* The numbers are held as integers of their bits: <8 x i64> is <16 x float>. */
+static bti_temp convert_numbers(bti_llvm *w, bt_dtype dtype, bti_temp x, bool to_parts) {
+    bti_llvm_type whole = bti_llvm_own(dtype), part = bti_llvm_own(bti_dtype_of_part(dtype));
+    const char *numbers = bti_llvm_name(whole, w->lanes), *parts = bti_llvm_name(part, 2 * w->lanes);
+    bti_temp result = bti_llvm_new(w);
+    bti_llvm_line(w, "%%t%d = bitcast %s %%t%d to %s", result, to_parts ? numbers : parts, x,
+                  to_parts ? parts : numbers);
+    return result;
+}
+
+static bti_temp part_value(bti_llvm *w, bt_dtype from, bti_temp x, bool imaginary) {
+    return bti_llvm_every_other(w, bti_llvm_own(bti_dtype_of_part(from)), convert_numbers(w, from, x, true), imaginary);
+}
+
+static bti_temp complex_value(bti_llvm *w, const bti_instr *instr) {
+    bt_dtype dtype = (bt_dtype)instr->dtype;
+    bti_temp parts[2] = {bti_llvm_held(w, instr->arg[0]), bti_llvm_held(w, instr->arg[1])};
+    bti_temp joined = bti_llvm_interleaved(w, bti_llvm_own(bti_dtype_of_part(dtype)), parts[0], parts[1]);
+    return convert_numbers(w, dtype, joined, false);
+}
+
 void bti_llvm_elementwise(bti_llvm *w, int number) {
     const bti_instr *instr = &w->kernel->instrs[number];
     bt_dtype in = (bt_dtype)w->kernel->instrs[instr->arg[0]].dtype, out = (bt_dtype)instr->dtype;
@@ -332,6 +353,9 @@ void bti_llvm_elementwise(bti_llvm *w, int number) {
     case BTI_OP_bitcast: bti_llvm_set(w, number, same_bits(w, in, x, out)); return;
     case BTI_OP_threefry: bti_llvm_set(w, number, threefry_value(w, instr)); return;
     case BTI_OP_random_word: bti_llvm_set(w, number, random_word_value(w, instr)); return;
+    case BTI_OP_complex: bti_llvm_set(w, number, complex_value(w, instr)); return;
+    case BTI_OP_real:
+    case BTI_OP_imag: bti_llvm_set(w, number, part_value(w, in, x, instr->op == BTI_OP_imag)); return;
     default: bti_llvm_set_wide(w, number, computed_value(w, instr, in));
     }
 }

@@ -21,7 +21,8 @@ typedef enum bti_llvm_type {
     BTI_LLVM_F32,
     BTI_LLVM_F64,
     BTI_LLVM_HALF,
-    BTI_LLVM_PTR
+    BTI_LLVM_PTR,
+    BTI_LLVM_I128
 } bti_llvm_type;
 
 typedef int bti_temp;
@@ -103,6 +104,9 @@ void bti_llvm_declare(bti_llvm *w, const char *declaration);
 bti_temp bti_llvm_splat(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes);
 /* Lanes [from, from + count) of a vector of `lanes`. */
 bti_temp bti_llvm_slice(bti_llvm *w, bti_llvm_type type, bti_temp x, int lanes, int from, int count);
+/* Lanes 0, 2, 4 ... (or 1, 3, 5 ... of `odd`) of a vector of twice the current lanes; and two of the current lanes as such a vector. */
+bti_temp bti_llvm_every_other(bti_llvm *w, bti_llvm_type type, bti_temp x, bool odd);
+bti_temp bti_llvm_interleaved(bti_llvm *w, bti_llvm_type type, bti_temp even, bti_temp odd);
 bti_temp bti_llvm_load(bti_llvm *w, bti_llvm_type type, bti_temp pointer, int align);
 void bti_llvm_store(bti_llvm *w, bti_llvm_type type, bti_temp value, bti_temp pointer, int align);
 /* pointer + index * bytes of the type; pointer + offset bytes */

@@ -13,6 +13,7 @@
 
 #include <berth.h>
 
+#include "ops/complex.h"
 #include "ops/ops_test.h"
 #include "ops/over_devices.h"
 #include "ops/primitive.h"
@@ -51,6 +52,9 @@ CALL(cast, bti_cast(x[0], BT_I32))
 CALL(bitcast, bti_bitcast(x[0], BT_I32))
 CALL(threefry, bti_record_aligned(BTI_OP_threefry, BT_U32, BT_U32, false, ALL(x[0], x[1], x[2], x[3]), 4,
                                   &(bti_attr){.word = {1}}))
+CALL(complex, bti_complex((bti_parts){x[0], x[1]}, false))
+CALL(real, bti_parts_of(call_complex(x), BT_F32).re)
+CALL(imag, bti_parts_of(call_complex(x), BT_F32).im)
 CALL(random_word, bti_record_aligned(BTI_OP_random_word, BT_U32, BT_U32, false, ALL(x[0], x[1], x[2], x[3]), 4, NULL))
 CALL(sum, bti_reduce(BTI_OP_sum, x[0], 1))
 CALL(sum_all, bti_reduce(BTI_OP_sum, x[0], 7))
@@ -154,6 +158,9 @@ static const batch_case cases[] = {
     {BTI_OP_bitcast, call_bitcast, 1, {F(1, {3})}, false},
     {BTI_OP_threefry, call_threefry, 4, {WORD, WORD, WORD, WORD}, false},
     {BTI_OP_random_word, call_random_word, 4, {WORD, WORD, {BT_U32, {1, {2}}, 0, 5}, {BT_U32, {1, {2}}, 6, 9}}, false},
+    {BTI_OP_complex, call_complex, 2, {F(2, {2, 3}), F(2, {2, 3})}, false},
+    {BTI_OP_real, call_real, 2, {F(1, {3}), F(1, {3})}, false},
+    {BTI_OP_imag, call_imag, 2, {F(1, {3}), F(1, {3})}, false},
     {BTI_OP_sum, call_sum, 1, {F(2, {3, 2})}, false},
     {BTI_OP_sum, call_sum_all, 1, {F(3, {2, 1, 3})}, false},
     {BTI_OP_prod, call_prod, 1, {F(3, {2, 5, 2})}, false},

@@ -23,7 +23,7 @@ bt_status bti_poison_results(bti_public *call, bt_status status, int count, bt_a
 bt_status bti_check_float(const bt_array *x, const char *name) {
     if (!x) return bti_fail(BT_INVALID_ARGUMENT, "%s is NULL", name);
     BTI_TRY(bti_fail_with(bti_array_error(x)));
-    if (bti_node_is_float(bti_node_of(x))) return BT_OK;
+    if (bti_node_has_gradient(bti_node_of(x))) return BT_OK;
     return bti_fail(BT_INVALID_ARGUMENT, "%s is %s; only floats have derivatives", name,
                     bt_dtype_name((bt_dtype)bti_node_of(x)->dtype));
 }

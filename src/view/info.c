@@ -5,6 +5,7 @@
 #include "array/plan_log.h"
 #include "base/sized.h"
 #include "drivers/cpu/compiled/compiled.h"
+#include "drivers/cpu/fft/fftw.h"
 #include "drivers/cpu/product/product.h"
 #include "drivers/cpu/target.h"
 #include "ir/op.h"
@@ -54,7 +55,8 @@ bt_status bt_compiler(bool trial, bt_compiler_info *info) {
     return BT_OK;
 }
 
-int bt_library_count(void) { return 2; }
+static const char *const library_names[] = {"oneDNN", "OpenBLAS", "FFTW, float32", "FFTW, float64"};
+int bt_library_count(void) { return (int)(sizeof library_names / sizeof *library_names); }
 
 #define MEMBER(name) BTI_MEMBER(bt_library_info, name)
 static const bti_member library_members[] = {MEMBER(size),   MEMBER(name),    MEMBER(library),
@@ -69,9 +71,13 @@ bt_status bt_library_describe(int index, bool trial, bt_library_info *given) {
     if (index < 0 || index >= bt_library_count())
         return bti_fail(BT_OUT_OF_RANGE, "bt_library_describe: there is no library %d", index);
     bti_product_state state;
-    bti_product_look(&state, trial);
-    const bti_library_state *library = index ? &state.openblas : &state.onednn;
-    bt_library_info known = {.name = index ? "OpenBLAS" : "oneDNN", .open_ns = library->open_ns}, *info = &known;
+    bti_library_state fftw;
+    const bti_library_state *library = index > 1 ? &fftw : index ? &state.openblas : &state.onednn;
+    if (index > 1)
+        bti_fft_look(index == 2 ? BT_F32 : BT_F64, &fftw, trial);
+    else
+        bti_product_look(&state, trial);
+    bt_library_info known = {.name = library_names[index], .open_ns = library->open_ns}, *info = &known;
     if (library->opened) snprintf(info->library, sizeof info->library, "%s, %s", library->library, library->version);
     snprintf(info->reason, sizeof info->reason, "%s", library->reason);
     if (index == 0) {

@@ -150,10 +150,6 @@ def check_dlpack_is_let_go(folder):
 
 
 def check_dlpack_refusals(folder):
-    array = np.array([1 + 2j])
-    count = sys.getrefcount(array)
-    refused(lambda: berth.take_from(array, max_version=(1, 0)), "a complex number of 128 bits")
-    assert sys.getrefcount(array) == count
     refused(lambda: berth.take_from(np.zeros((1,) * 9, np.int8)), "9 dimensions")
 
 

@@ -52,7 +52,11 @@ typedef struct call {
 
 /* Makes the call. NULL: there is no such operation, or refusal says why it cannot be called so. */
 bt_array *golden_call(const char *op, call *c);
-bt_array *golden_random(const char *op, call *c); /* the random_ ones of it */
+bt_array *golden_random(const char *op, call *c);  /* the random_ ones of it */
+bt_array *golden_complex(const char *op, call *c); /* parts of complex numbers, and Fourier transforms */
+/* A complex number is a pair of reals along the last axis: [..., 2]. */
+bt_array *golden_of_pairs(bt_array *pairs);
+bt_array *golden_pairs_of(bt_array *numbers);
 /* The first attribute of the case that the mapping did not look at; NULL when there is none. */
 const char *golden_unknown_attr(const call *c);
 

@@ -153,17 +153,40 @@ static bool check_vjp(const ops_case *c, bt_tensors *file, bt_array *y, bt_array
     return true;
 }
 
+/* `pairs` lists the inputs that are complex numbers. */
+static bool numbers_of(const json_t *pairs, bt_array **in, int in_count, bt_array **numbers) {
+    for (int i = 0; i < in_count; i++) numbers[i] = in[i];
+    size_t i;
+    const json_t *number;
+    json_array_foreach((json_t *)pairs, i, number) {
+        json_int_t at = json_integer_value(number);
+        if (at < 0 || at >= in_count) return false;
+        numbers[at] = golden_of_pairs(in[at]);
+    }
+    return true;
+}
+
 static void run_case(const ops_case *c, bt_tensors *file, tally *t) {
     char why[640];
-    bt_array *in[MAX_TENSORS], *theirs = tensor(file, json_object_get(c->json, "output"), why, sizeof why);
+    bt_array *in[MAX_TENSORS], *numbers[MAX_TENSORS],
+        *theirs = tensor(file, json_object_get(c->json, "output"), why, sizeof why);
     int in_count = tensors_of(file, json_object_get(c->json, "inputs"), in, why, sizeof why);
     if (!theirs || in_count < 0) {
         golden_failed(t, c->name, "%s", why);
         return;
     }
-    call made = {
-        .attrs = json_object_get(c->json, "attrs"), .in = in, .in_count = in_count, .out_dtype = bt_dtype_of(theirs)};
+    if (!numbers_of(json_object_get(c->json, "pairs"), in, in_count, numbers)) {
+        golden_failed(t, c->name, "`pairs` does not name inputs");
+        return;
+    }
+    bool gives_pairs = json_is_true(json_object_get(c->json, "gives_pairs"));
+    bt_dtype out = bt_dtype_of(theirs), pair = out == BT_F64 ? BT_C128 : BT_C64;
+    call made = {.attrs = json_object_get(c->json, "attrs"),
+                 .in = numbers,
+                 .in_count = in_count,
+                 .out_dtype = gives_pairs ? pair : out};
     bt_array *ours = golden_call(c->op, &made);
+    if (ours && gives_pairs) ours = golden_pairs_of(ours);
     const char *unknown = golden_unknown_attr(&made);
     if (*made.refusal)
         golden_skipped(t, c->name, "%s: %s", c->op, made.refusal);

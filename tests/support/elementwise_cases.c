@@ -275,6 +275,34 @@ static void run_bitcast(const row *of) {
         }
 }
 
+/* Numbers that are read back by their parts. */
+static bt_array *numbers_of(const host *re, const host *im, layout lies) {
+    return bt_complex(host_place(re, lies), host_place(im, lies));
+}
+
+static void run_parts_of(const row *of, bt_dtype dtype, bt_shape shape, layout lies) {
+    host re = host_new(dtype, shape), im = host_new(dtype, shape), want = host_new(dtype, shape);
+    for (int64_t i = 0; i < re.count; i++) re.at[i] = (double)(i % 7) - 3, im.at[i] = (double)(i % 5) * 0.5;
+    bool imaginary = !strcmp(of->name, "imag"), both = !strcmp(of->name, "complex");
+    for (int64_t i = 0; i < re.count; i++)
+        want.at[i] = both ? re.at[i] * re.at[i] - im.at[i] * im.at[i] : imaginary ? im.at[i] : re.at[i];
+    BT_SCOPE {
+        bt_array *z = numbers_of(&re, &im, lies);
+        if (bt_block(z) != BT_OK) bt_error_clear(); /* in memory from here on */
+        case_end(both ? bt_real(bt_mul(z, z)) : imaginary ? bt_imag(z) : bt_real(z), &want, 0);
+    }
+}
+
+static void run_parts(const row *of) {
+    static const bt_dtype parts[] = {BT_F32, BT_F64};
+    for (int d = 0; d < 2; d++)
+        for (int s = 0; s < edge_shape_count; s++)
+            for (int lies = 0; lies < EXPANDED; lies++)
+                if (case_begin("%s/%s/%s %s", of->name, bt_dtype_name(parts[d]), layout_names[lies],
+                               shape_text(edge_shapes[s])))
+                    run_parts_of(of, parts[d], edge_shapes[s], (layout)lies);
+}
+
 /* Of the key (0, seed), by Threefry-2x32-20. */
 static uint32_t word_of(uint32_t seed, uint32_t number, uint32_t count) {
     static const int turns[8] = {13, 15, 26, 6, 17, 29, 16, 24};
@@ -401,5 +429,8 @@ const cases elementwise_cases[] = {
     {"bitcast", run_bitcast},
     {"threefry", run_threefry},
     {"random_word", run_random_word},
+    {"complex", run_parts},
+    {"real", run_parts},
+    {"imag", run_parts},
     {NULL, NULL},
 };

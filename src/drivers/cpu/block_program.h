@@ -18,6 +18,8 @@ typedef enum bti_block_kind {
     BTI_BLOCK_WIDENED, /* the same, of values that are widened first */
     BTI_BLOCK_RECAST,  /* a cast that no loop does */
     BTI_BLOCK_COPY,    /* the same bits */
+    BTI_BLOCK_PART,    /* of complex numbers; `number`: bytes before it */
+    BTI_BLOCK_JOIN,    /* complex numbers of their parts */
     BTI_BLOCK_SPREAD,  /* a ROW value, repeated over its block */
     BTI_BLOCK_FOLD,    /* into the accumulators of a reduction */
     BTI_BLOCK_TOTAL,   /* the value of a reduction */

@@ -152,6 +152,20 @@ static const void *reduction_value(bti_block_machine *m, const bti_block_step *s
     return slot;
 }
 
+static void take_parts(bti_block_machine *m, const bti_block_step *step, char *out, int count) {
+    const char *from = (const char *)m->value[step->arg[0]] + step->number;
+    const int64_t along = 2 << step->size_log;
+    m->blocks->code->gather[step->size_log](count, 0, out, from, &along, from, from);
+}
+
+static void join_parts(bti_block_machine *m, const bti_block_step *step, char *out, int count) {
+    const int64_t along = 1 << step->size_log, part = along / 2;
+    for (int i = 0; i < 2; i++) {
+        const void *from = m->value[step->arg[i]];
+        m->blocks->code->scatter[step->size_log - 1](count, 0, out + i * part, from, &along, from, from);
+    }
+}
+
 /* Runs steps for `count` points of the line, from point `start` on. */
 static void run_steps(bti_block_machine *m, bti_block_range range, int64_t start, int count) {
     const bti_block_step *steps = m->blocks->steps;
@@ -175,13 +189,15 @@ static void run_steps(bti_block_machine *m, bti_block_range range, int64_t start
         case BTI_BLOCK_SPREAD: {
             int64_t length = m->box->extent[m->line];
             int most = length < m->blocks->block ? (int)length : m->blocks->block;
-            uint64_t one = 0;
-            memcpy(&one, value[step->value], (size_t)1 << step->size_log);
-            m->blocks->code->fill[step->size_log](most, 0, out, &one, &one, &one, &one);
+            uint64_t one[2] = {0};
+            memcpy(one, value[step->value], (size_t)1 << step->size_log);
+            m->blocks->code->fill[step->size_log](most, 0, out, one, one, one, one);
             break;
         }
         case BTI_BLOCK_TOTAL: result = reduction_value(m, step, out, count); break;
         case BTI_BLOCK_COPY: memcpy(out, value[step->arg[0]], (size_t)count << step->size_log); break;
+        case BTI_BLOCK_PART: take_parts(m, step, out, count); break;
+        case BTI_BLOCK_JOIN: join_parts(m, step, out, count); break;
         case BTI_BLOCK_WIDENED: run_widened(m, step, out, count); break;
         case BTI_BLOCK_RECAST: run_recast(m, step, out, count); break;
         case BTI_BLOCK_IOTA: run_iota(m, step, out, start, count); break;

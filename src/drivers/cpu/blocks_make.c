@@ -48,25 +48,24 @@ static void make_reduction(const bti_blocks *blocks, bti_block_reduction *r, con
 
 typedef struct slots {
     uint32_t top, most;
-    uint32_t free_small[BTI_KERNEL_INSTRS], free_large[BTI_KERNEL_INSTRS];
-    int small_count, large_count;
+    uint32_t free[3][BTI_KERNEL_INSTRS]; /* of up to 4, of 8, of 16 bytes */
+    int free_count[3];
 } slots;
 
+static int slot_class(int size_log) { return size_log < 3 ? 0 : size_log - 2; }
+
 static uint32_t alloc_slot(slots *s, int size_log) {
-    bool large = size_log == 3;
-    int *count = large ? &s->large_count : &s->small_count;
-    if (*count) return (large ? s->free_large : s->free_small)[--*count];
+    int class = slot_class(size_log);
+    if (s->free_count[class]) return s->free[class][--s->free_count[class]];
     uint32_t slot = s->top;
-    s->top += large ? 8 : 4;
+    s->top += 4u << class;
     if (s->top > s->most) s->most = s->top;
     return slot;
 }
 
 static void free_slot(slots *s, int size_log, uint32_t slot) {
-    if (size_log == 3)
-        s->free_large[s->large_count++] = slot;
-    else
-        s->free_small[s->small_count++] = slot;
+    int class = slot_class(size_log);
+    s->free[class][s->free_count[class]++] = slot;
 }
 
 /* --- steps -------------------------------------------------------------------------------------------------------- */
@@ -125,6 +124,9 @@ static bti_block_step step_of(const block_maker *m, int index) {
     case BTI_OP_where: step.kind = BTI_BLOCK_LOOP, step.loop = code->where[step.size_log]; break;
     case BTI_OP_cast: choose_cast(code, &step); break;
     case BTI_OP_bitcast: step.kind = BTI_BLOCK_COPY; break;
+    case BTI_OP_complex: step.kind = BTI_BLOCK_JOIN; break;
+    case BTI_OP_real: step.kind = BTI_BLOCK_PART, step.number = 0; break;
+    case BTI_OP_imag: step.kind = BTI_BLOCK_PART, step.number = (uint8_t)(1 << step.size_log); break;
     case BTI_OP_threefry:
         step.number = instr->attr;
         /* fall through */

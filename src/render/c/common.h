@@ -22,6 +22,16 @@ FUNCTION f32 odd_of_f64(f64 x) {
 }
 #endif
 
+FUNCTION u64 c64_of(f32 x, f32 y) { return (u64)bits_of_f32(y) << 32 | bits_of_f32(x); }
+#ifdef HAS_F64
+FUNCTION two_u64 c128_of(f64 x, f64 y) {
+    two_u64 z;
+    z.x = bits_of_f64(x);
+    z.y = bits_of_f64(y);
+    return z;
+}
+#endif
+
 /* Toward zero, saturating, NaN to 0. */
 #define WHOLE_OF(type, least, greatest, x) \
     ((x) != (x) ? (type)0 : (x) <= (least) ? (type)(least) : (x) >= (greatest) ? (type)(greatest) : (type)(x))

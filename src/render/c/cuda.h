@@ -9,6 +9,7 @@ typedef unsigned int u32;
 typedef long long i64;
 typedef unsigned long long u64;
 typedef float f32;
+typedef ulonglong2 two_u64;
 typedef double f64;
 #define HAS_F64
 

@@ -12,6 +12,7 @@ typedef uint u32;
 typedef long i64;
 typedef ulong u64;
 typedef float f32;
+typedef ulong2 two_u64;
 #ifdef HAS_F64
 typedef double f64;
 #endif

@@ -121,8 +121,8 @@ typedef struct bti_vector_code {
     bti_loop *cast[BTI_PLAIN_COUNT][BTI_PLAIN_COUNT];     /* from, to; NULL where they are the same */
     bti_loop *widen[2], *narrow[2];                       /* float16, bfloat16: to and from float32 */
     bti_loop *where[4];                                   /* this and the next: by the logarithm of the size in bytes */
-    bti_loop *fill[4];                                    /* x[0] everywhere */
-    bti_loop *gather[4], *scatter[4]; /* from x, or to out, y[0] (int64) bytes from one to the next */
+    bti_loop *fill[5];                                    /* x[0] everywhere */
+    bti_loop *gather[5], *scatter[5]; /* from x, or to out, y[0] (int64) bytes from one to the next */
     bti_loop *count;                  /* uint64: x[0] + i * y[0] */
     bti_fold_loops folds[BTI_FOLD_COUNT][BTI_PLAIN_COUNT]; /* by the values' type */
     bti_key_loops keys[2];                                 /* of 4 bytes, of 8 */

@@ -151,11 +151,12 @@ LOOP_OF(random_word_U32) {
 
 /* --- moves and casts ---------------------------------------------------------------------------------------------- */
 
+#define CHOICES(type)                                                  \
+    LOOP_OF(where_##type) {                                            \
+        const type *y = ys, *z = zs;                                   \
+        EACH((type *)out)[i] = ((const uint8_t *)xs)[i] ? y[i] : z[i]; \
+    }
 #define MOVES(type)                                                                        \
-    LOOP_OF(where_##type) {                                                                \
-        const type *y = ys, *z = zs;                                                       \
-        EACH((type *)out)[i] = ((const uint8_t *)xs)[i] ? y[i] : z[i];                     \
-    }                                                                                      \
     LOOP_OF(fill_##type) {                                                                 \
         const type x = *(const type *)xs;                                                  \
         EACH((type *)out)[i] = x;                                                          \
@@ -168,12 +169,20 @@ LOOP_OF(random_word_U32) {
         const int64_t step = *(const int64_t *)ys;                                         \
         EACH *(type *)(void *)((char *)out + i * step) = ((const type *)xs)[i];            \
     }
+CHOICES(uint8_t)
+CHOICES(uint16_t)
+CHOICES(uint32_t)
+CHOICES(uint64_t)
+typedef struct two_words { /* a complex128 */
+    uint64_t word[2];
+} two_words;
 MOVES(uint8_t)
 MOVES(uint16_t)
 MOVES(uint32_t)
 MOVES(uint64_t)
+MOVES(two_words)
 #define MOVE_ROW(name) \
-    { name##_uint8_t, name##_uint16_t, name##_uint32_t, name##_uint64_t }
+    { name##_uint8_t, name##_uint16_t, name##_uint32_t, name##_uint64_t, name##_two_words }
 
 LOOP_OF(counting) {
     const uint64_t start = *(const uint64_t *)xs, step = *(const uint64_t *)ys;
@@ -283,8 +292,9 @@ OWN_FOLDS(min, minimum)
 #define WHOLE_SCATTERS(bool, u8, i8, u16, i16, u32, i32, u64, i64)                                   \
     [BT_BOOL] = SCATTER_LOOPS(bool), [BT_U8] = SCATTER_LOOPS(u8), [BT_I8] = SCATTER_LOOPS(i8),       \
     [BT_F8E4M3] = SCATTER_LOOPS(u8), [BT_F8E5M2] = SCATTER_LOOPS(u8), /* their bits, to be set */    \
-        [BT_U16] = SCATTER_LOOPS(u16), [BT_I16] = SCATTER_LOOPS(i16), [BT_U32] = SCATTER_LOOPS(u32), \
-    [BT_I32] = SCATTER_LOOPS(i32), [BT_U64] = SCATTER_LOOPS(u64), [BT_I64] = SCATTER_LOOPS(i64)
+        [BT_C64] = SCATTER_LOOPS(u64), [BT_U16] = SCATTER_LOOPS(u16), [BT_I16] = SCATTER_LOOPS(i16), \
+    [BT_U32] = SCATTER_LOOPS(u32), [BT_I32] = SCATTER_LOOPS(i32), [BT_U64] = SCATTER_LOOPS(u64),     \
+    [BT_I64] = SCATTER_LOOPS(i64)
 #define FLOAT_SCATTERS(f16, bf16, f32, f64)                                                        \
     [BT_F16] = SCATTER_LOOPS(f16), [BT_BF16] = SCATTER_LOOPS(bf16), [BT_F32] = SCATTER_LOOPS(f32), \
     [BT_F64] = SCATTER_LOOPS(f64)
@@ -317,7 +327,7 @@ const bti_vector_code CODE = {
              {cast_BOOL_F32, cast_BOOL_F64, cast_BOOL_32, cast_BOOL_32, cast_BOOL_64, cast_BOOL_64, NULL}},
     .widen = {widen_f16, widen_bf16},
     .narrow = {narrow_f16, narrow_bf16},
-    .where = MOVE_ROW(where),
+    .where = {where_uint8_t, where_uint16_t, where_uint32_t, where_uint64_t},
     .fill = MOVE_ROW(fill),
     .gather = MOVE_ROW(gather),
     .scatter = MOVE_ROW(scatter),
