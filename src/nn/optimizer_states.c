@@ -174,7 +174,7 @@ static bt_status check_dtype(const bt_shared *parameter, bt_dtype dtype) {
                     bt_dtype_name(dtype));
 }
 
-static bt_status add_entry(bt_optimizer *o, bt_shared *parameter) {
+static bt_status add_states(bt_optimizer *o, bt_shared *parameter) {
     bt_dtype dtype = BT_F32;
     BT_SCOPE
         dtype = bt_dtype_of(bt_value(parameter));
@@ -214,7 +214,7 @@ bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *param
         if (bt_shared_is_frozen(parameters[i])) continue;
         bti_optimizer_entry *found = bti_entry_find(optimizer, parameters[i], e);
         if (!found) {
-            BTI_TRY(add_entry(optimizer, parameters[i]));
+            BTI_TRY(add_states(optimizer, parameters[i]));
             found = bti_entry_find(optimizer, parameters[i], e);
         }
         BTI_TRY(complete_entry(optimizer, e = found));
@@ -263,7 +263,7 @@ static bt_status take_group(const bt_optimizer *optimizer, const bt_optimizer_gr
 static bt_status need_entry(bt_optimizer *o, bt_shared *parameter, bti_optimizer_entry **entry) {
     *entry = bti_entry_find(o, parameter, NULL);
     if (!*entry) {
-        BTI_TRY(add_entry(o, parameter));
+        BTI_TRY(add_states(o, parameter));
         *entry = bti_entry_find(o, parameter, NULL);
     }
     return complete_entry(o, *entry);

@@ -151,7 +151,7 @@ static bool take_axes(call *c, const bt_axes *given, bt_array **poison) {
 }
 
 /* The points of each axis, and x cut or filled up to them. */
-static bool take_sizes(call *c, const int64_t *sizes, bt_array **poison) {
+static bool take_fft_sizes(call *c, const int64_t *sizes, bt_array **poison) {
     double all = 1;
     for (int i = 0; i < BT_MAX_RANK; i++)
         if (sizes[i] < 0 || (i >= c->count && sizes[i]))
@@ -222,7 +222,8 @@ static bt_array *transform_of(call c, const bt_fft_options *given) {
     if ((unsigned)options.norm > BT_FFT_FORWARD)
         return bti_poisonf(BT_INVALID_ARGUMENT, "norm %d; there are BT_FFT_BACKWARD, BT_FFT_ORTHO and BT_FFT_FORWARD",
                            (int)options.norm);
-    if (!take_axes(&c, &options.axes, &poison) || !take_dtype(&c, &poison) || !take_sizes(&c, options.sizes, &poison))
+    if (!take_axes(&c, &options.axes, &poison) || !take_dtype(&c, &poison) ||
+        !take_fft_sizes(&c, options.sizes, &poison))
         return poison;
     double scale = scale_of(&c, options.norm);
     bt_array *y = transformed(&c);

@@ -16,12 +16,12 @@ static bool is_along(const bti_llvm *w, int i, bti_level level) {
     return w->along[i] && instr->level == level && !bti_instr_reduces(instr);
 }
 
-enum { KEPT_MOST = 8 }; /* all slots stay in the nearest cache */
+enum { KEPT_MOST = 8, SLOT_BYTES = 8 /* of an element */ }; /* all slots stay in the nearest cache */
 
 /* Each costs more than a vector of memory. */
 static bool is_worth_keeping(const bti_llvm *w, int i) {
     const bti_instr *instr = &w->kernel->instrs[i];
-    if (!is_along(w, i, BTI_POINT)) return false;
+    if (!is_along(w, i, BTI_POINT) || bt_dtype_size((bt_dtype)instr->dtype) > SLOT_BYTES) return false;
     return instr->op == BTI_OP_leaf || instr->op == BTI_OP_take || bti_llvm_calls_function(instr);
 }
 
