@@ -98,6 +98,16 @@ static void load_parameters(bti_llvm *w) {
     }
 }
 
+/* Of a vector of the widest elements that there are. */
+static int scratch_bytes(const bti_kernel *kernel) {
+    size_t widest = 8;
+    for (int o = 0; o < bti_kernel_operands(kernel); o++) {
+        size_t size = bt_dtype_size((bt_dtype)kernel->operands[o].dtype);
+        if (size > widest) widest = size;
+    }
+    return BTI_LANES * (int)widest;
+}
+
 static void write_function(bti_llvm *w, bti_llvm_mode mode) {
     static const char *const heads[] = {"bti_run(", "bti_part(", "bti_finish("};
     static const char *const more[] = {"", ", ptr %parts", ", ptr %parts, i64 %sets"};
@@ -113,7 +123,7 @@ static void write_function(bti_llvm *w, bti_llvm_mode mode) {
                  "\ndefine void @%sptr noalias %%extent, ptr noalias %%scalars, ptr noalias %%address, ptr noalias "
                  "%%stride, ptr noalias %%functions%s) #0 {\nb0:\n",
                  heads[mode], more[mode]);
-    bti_llvm_line(w, "%%scratch = alloca [256 x i8], align 64");
+    bti_llvm_line(w, "%%scratch = alloca [%d x i8], align 64", scratch_bytes(w->kernel));
     bti_llvm_columns_memory(w);
     bti_llvm_turned_memory(w);
     load_parameters(w);
