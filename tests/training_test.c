@@ -232,7 +232,8 @@ static void refusals(void **state) {
               "0 rows");
         bt_fit_options options = {BT_FIT_INIT, .epochs = -1};
         FAILS(bt_fit(model, optimizer, x, y, &options, NULL), BT_INVALID_ARGUMENT, "epochs");
-        options = (bt_fit_options){BT_FIT_INIT, .batch = 2, .loss = poison_later, .loss_data = &(int){0}};
+        options = (bt_fit_options){BT_FIT_INIT, .batch = 2, .loss = poison_later, .loss_data = &(int){0},
+                                   .record_each = true};
         FAILS(bt_fit(model, optimizer, x, y, &options, &report), BT_INVALID_ARGUMENT,
               "training_test.c:", "bt_reshape: (2, 4)");
         assert_int_equal(report.steps, 2);

@@ -143,9 +143,15 @@ static bt_status record_step(const bti_steps *s, bt_array *x, bt_array *y, bt_ar
     return bt_eval(*sum);
 }
 
-static bt_status call_step(const bti_step_shape *shape, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum) {
-    bt_array *outputs[2] = {NULL, NULL};
-    bt_array *before = *sum ? *sum : bt_full_shape(0, shape->sum_dtype, (bt_shape){0});
+/* Batches are brought to the model, whatever the transfer policy, as bt_train_step does. */
+static bt_status call_step(const bti_steps *s, const bti_step_shape *shape, bt_array *x, bt_array *y, bt_array **loss,
+                           bt_array **sum) {
+    bt_array *outputs[2] = {NULL, NULL}, *before = *sum;
+    x = bti_bring_batch(x, s->model);
+    y = bti_bring_batch(y, s->model);
+    if (!before) {
+        BT_ON(bt_device_long_name(bt_device_of(x))) before = bt_full_shape(0, shape->sum_dtype, (bt_shape){0});
+    }
     BTI_TRY(bt_call(shape->function, (bt_array *[]){x, y, before}, 3, outputs, 2));
     *loss = outputs[0];
     bt_assign(sum, outputs[1]);
@@ -156,7 +162,7 @@ bt_status bti_steps_run(bti_steps *s, bt_array *x, bt_array *y, bt_array **loss,
     bt_array *xy[] = {x, y};
     bool usable = bt_peek_status(x) == BT_OK && bt_peek_status(y) == BT_OK && bt_rank(x) >= 1;
     const bti_step_shape *shape = s->record_each || !usable ? NULL : find_shape(s, xy);
-    return shape ? call_step(shape, x, y, loss, sum) : record_step(s, x, y, loss, sum);
+    return shape ? call_step(s, shape, x, y, loss, sum) : record_step(s, x, y, loss, sum);
 }
 
 bt_status bti_steps_settle(const bti_steps *s) { return bti_layer_settle(s->model); }
