@@ -180,7 +180,7 @@ part_emulated() {
 }
 part_golden() {
     local files=()
-    mapfile -t files < <(find tests/golden -type f \( -name '*.safetensors' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort)
+    mapfile -t files < <(find tests/golden -maxdepth 1 -type f \( -name '*.safetensors' -o -name '*.json' \) 2>/dev/null | LC_ALL=C sort)
     any 'tests/golden/*.c' || skip "no runner of reference files yet"
     [ ${#files[@]} -gt 0 ] || skip "no reference files in tests/golden/"
     build release golden && noted 'passed, .* failed' build/release/golden "${files[@]}" &&
