@@ -402,12 +402,62 @@ static void initialisers(void **state) {
     }
 }
 
+/* --- folding --------------------------------------------------------------------------------------------------------------- */
+
+static bt_layer *two_norms(void) {
+    bt_array *keys = bt_split(bt_key(4), 6);
+    return bt_chain(
+        bt_conv_layer(3, 8, BT_SHAPE(3, 3), NULL, bt_split_at(keys, 0), .pad = {1, 1}, .no_bias = true),
+        bt_batch_norm_layer(8), bt_lambda("relu", bt_relu),
+        bt_skip(bt_chain(bt_conv_layer(8, 8, BT_SHAPE(3, 3), NULL, bt_split_at(keys, 1), .pad = {1, 1}, .groups = 2),
+                         bt_batch_norm_layer(8, .eps = 1e-3)),
+                bt_combine_sum),
+        bt_conv_transposed_layer(8, 4, BT_SHAPE(2, 2), NULL, bt_split_at(keys, 2), .stride = {2, 2}),
+        bt_batch_norm_layer(4, .no_affine = true), bt_flatten_layer(),
+        bt_dense(4 * 8 * 8, 6, NULL, bt_split_at(keys, 3), .no_bias = true), bt_batch_norm_layer(6),
+        bt_dense(6, 5, bt_relu, bt_split_at(keys, 4)), bt_batch_norm_layer(5));
+}
+
+static int count_kind(const bt_layer *model, const char *kind) {
+    char *text = bt_summary(model);
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, kind)); at++) count++;
+    bt_free(text);
+    return count;
+}
+
+static void norms_are_folded(void **state) {
+    (void)state;
+    fresh("devices=sim:gpu*2");
+    for (int d = 0; d < 2; d++)
+        BT_SCOPE {
+            bt_layer *model = bt_layer_to(two_norms(), d ? "gpu:1" : "cpu");
+            bt_array *x = bt_normal(bt_key(9), BT_F32, 6, 3, 4, 4);
+            for (int i = 0; i < 3; i++) /* statistics that are not those that they begin with */
+                BT_TRAINING(true) OK(bt_block(bt_apply(model, bt_add(bt_mul(x, 2), i))));
+            bt_layer *folded = bt_fold_norms(model);
+            OK(bt_layer_status(folded));
+            bt_array *y = bt_apply(model, x), *z = bt_apply(folded, x);
+            assert_true(bt_item(bt_max(bt_abs(bt_sub(y, z)))) < 1e-4);
+            assert_int_equal(count_kind(model, "BatchNorm"), 5);
+            assert_int_equal(count_kind(folded, "BatchNorm"), 1); /* behind an activation */
+            assert_string_equal(bt_device_name(bt_device_of(z)), bt_device_name(bt_device_of(y)));
+            bt_shared *first[2];
+            bt_parameters(folded, first, 2);
+            assert_string_equal(bt_shared_name(first[1]), "0.bias");
+            OK(bt_save_model(BERTH_BUILD_DIR "/tests/folded.safetensors", folded));
+            bt_array *again = bt_apply(bt_model_open(BERTH_BUILD_DIR "/tests/folded.safetensors"), bt_cpu(x));
+            assert_true(bt_item(bt_max(bt_abs(bt_sub(bt_cpu(again), bt_cpu(z))))) < 1e-6);
+            FAILS(bt_layer_status(bt_fold_norms(NULL)), BT_INVALID_ARGUMENT, "bt_fold_norms");
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_ones_own),    cmocka_unit_test(several_inputs), cmocka_unit_test(tied),
-        cmocka_unit_test(refused_new),    cmocka_unit_test(misused),        cmocka_unit_test(refused_sizes),
-        cmocka_unit_test(refused_inputs), cmocka_unit_test(printed),        cmocka_unit_test(combined),
-        cmocka_unit_test(any_batch),      cmocka_unit_test(initialisers),
+        cmocka_unit_test(of_ones_own),   cmocka_unit_test(norms_are_folded), cmocka_unit_test(several_inputs),
+        cmocka_unit_test(tied),          cmocka_unit_test(refused_new),      cmocka_unit_test(misused),
+        cmocka_unit_test(refused_sizes), cmocka_unit_test(refused_inputs),   cmocka_unit_test(printed),
+        cmocka_unit_test(combined),      cmocka_unit_test(any_batch),        cmocka_unit_test(initialisers),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

@@ -495,6 +495,7 @@ static void layers_and_training(void **state) {
         SILENT(bt_attention_layer, bt_attention_layer(4, 3, key));
         SILENT(bt_parallel, bt_parallel(NULL, model));
         SILENT(bt_skip, bt_skip(NULL, NULL));
+        SILENT(bt_fold_norms, bt_fold_norms(NULL));
         ARRAY(bt_combine_sum, bt_combine_sum(NULL, 1));
         ARRAY(bt_combine_concat, bt_combine_concat(NULL, 1));
         ARRAY(bt_init_glorot_uniform, bt_init_glorot_uniform(NULL, BT_F32, BT_SHAPE(2)));

@@ -171,6 +171,10 @@ BT_API bt_layer *bt_batch_norm_layer(int64_t channels, const bt_norm_options *op
 BT_API bt_layer *bt_group_norm_layer(int64_t groups, int64_t channels, const bt_norm_options *options);
 /* x / sqrt(mean(x**2) + eps) * weight over the last axis (Zhang & Sennrich 2019; PyTorch's RMSNorm). */
 BT_API bt_layer *bt_rms_norm_layer(int64_t size, const bt_norm_options *options);
+/* A copy of the model for inference: in its chains each batch norm that follows a convolution, a transposed one without groups, or a Dense layer over [B, in], without an activation
+ * between them, is a part of that layer's weights and bias, with its running statistics; the copy has the results of bt_apply up to rounding, in fewer operations. Other norms stay, and so does `model`. Blocks. Errors: those of the layer. */
+BT_API bt_layer *bt_fold_norms(const bt_layer *model);
+#define bt_fold_norms(...) BTI_AT(bt_layer *, bt_fold_norms(__VA_ARGS__))
 #ifndef BERTH_BUILDING
 #define BTI_NORM(function, size, ...) function(size, BT_NORM(__VA_ARGS__))
 #define BTI_GROUP_NORM(groups, channels, ...) bt_group_norm_layer(groups, channels, BT_NORM(__VA_ARGS__))

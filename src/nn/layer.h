@@ -72,6 +72,11 @@ bool bti_has_hooks(const bt_layer *model); /* of either kind */
 /* Waits for the last values of all parameters and states. The failure of a step that set one of them, which is reported once. */
 bt_status bti_layer_settle(const bt_layer *model);
 
+/* bt_fmap. `join` is asked of each two neighbours in a chain: true when *joined, with one reference, takes the place of both (NULL: it failed, with the cause in
+ * the error record). */
+typedef bool bti_layer_join(const bt_layer *first, const bt_layer *second, bt_layer **joined);
+bt_layer *bti_layer_map(bt_map_fn *fn, void *data, bti_layer_join *join, const bt_layer *layer);
+
 /* The devices of a model's input and, as far as its parameters tell, of its output. */
 typedef struct bti_layer_ends {
     int first, last; /* devices of the first and the last parameter */

@@ -1,4 +1,5 @@
 /* Walks over the tree of layers: its variables, its devices, copies of it. */
+#include <stdio.h>
 #include <string.h>
 
 #include "array/move.h"
@@ -111,6 +112,7 @@ typedef struct mapping {
     BTI_VEC(const bt_layer *) from; /* mapped so far: a layer that is used several times becomes one */
     BTI_VEC(bt_layer *) to;
     BTI_VEC(bt_shared *) variables; /* so is a variable: each is followed by its copy, retained */
+    bti_layer_join *join;           /* NULL: none */
 } mapping;
 
 static bt_shared *mapped_variable(const mapping *m, const bt_shared *shared) {
@@ -159,6 +161,26 @@ static void share_settings(const bt_layer *from, bt_layer *to) {
         (void)bti_layer_note(to, from->options[i].name, "%s", from->options[i].value);
 }
 
+static bt_layer *map_tree(mapping *m, const bt_layer *layer);
+
+/* Of a chain, two that can be joined become one, and those behind move up. */
+static bool map_children(mapping *m, const bt_layer *layer, bt_layer *copy) {
+    bool joins = m->join && !strcmp(layer->name, "Chain");
+    for (int i = 0; i < layer->child_count; i++) {
+        char place[16];
+        bt_layer *child = NULL;
+        bool joined =
+            joins && i + 1 < layer->child_count && m->join(layer->children[i], layer->children[i + 1], &child);
+        if (!joined) child = map_tree(m, layer->children[i]);
+        snprintf(place, sizeof place, "%d", copy->child_count);
+        bool added = child && bti_layer_add_child(copy, joins ? place : layer->child_names[i], child);
+        if (child) bt_layer_release(child);
+        if (!added) return false;
+        i += joined;
+    }
+    return true;
+}
+
 /* A copy of the tree, with one reference, the caller's. */
 static bt_layer *map_tree(mapping *m, const bt_layer *layer) {
     for (size_t i = 0; i < m->to.count; i++)
@@ -167,11 +189,7 @@ static bt_layer *map_tree(mapping *m, const bt_layer *layer) {
     if (!copy) return NULL;
     share_settings(layer, copy);
     bool whole = map_variables(m, layer, copy);
-    for (int i = 0; i < layer->child_count && whole; i++) {
-        bt_layer *child = map_tree(m, layer->children[i]);
-        whole = child && bti_layer_add_child(copy, layer->child_names[i], child);
-        if (child) bt_layer_release(child);
-    }
+    whole = whole && map_children(m, layer, copy);
     if (whole && bti_vec_push(&m->from, layer) && bti_vec_push(&m->to, copy)) return copy;
     bt_layer_release(copy);
     if (whole) (void)bti_no_memory();
@@ -181,8 +199,11 @@ static bt_layer *map_tree(mapping *m, const bt_layer *layer) {
 bt_layer *bt_fmap(bt_map_fn *fn, void *data, const bt_layer *layer) {
     bt_status status = bti_handle_check(BTI_OWNED_LAYER, layer, "bt_fmap");
     if (status == BT_OK && !fn) status = bti_fail(BT_INVALID_ARGUMENT, "bt_fmap: the function is NULL");
-    if (status != BT_OK) return bti_layer_own(NULL);
-    mapping m = {.fn = fn, .data = data};
+    return status == BT_OK ? bti_layer_map(fn, data, NULL, layer) : bti_layer_own(NULL);
+}
+
+bt_layer *bti_layer_map(bt_map_fn *fn, void *data, bti_layer_join *join, const bt_layer *layer) {
+    mapping m = {.fn = fn, .data = data, .join = join};
     bt_layer *copy = map_tree(&m, layer);
     for (size_t i = 1; i < m.variables.count; i += 2) bt_shared_release(m.variables.items[i]);
     bti_vec_free(&m.variables);
