@@ -462,6 +462,22 @@ static void test_demo_quiet_elsewhere(void **state) {
     assert_says("2 rows of 3 numbers; it needs at least 5 rows of 65");
 }
 
+static void test_demo_of_models(void **state) {
+    assert_int_equal(run(inside(state, ""), "demo conv --epochs 10 --save conv.st --report conv.html"), 0);
+    assert_true(accuracy() >= 98.5);
+    assert_says("BatchNorm(32)");
+    assert_says("saved in conv.st");
+    assert_int_equal(run(inside(state, ""), "show conv.st"), 0);
+    assert_says("Conv");
+    assert_int_equal(run(inside(state, "grep -c '<polyline' conv.html &&"), "demo lstm --quiet --epochs 10"), 0);
+    assert_true(accuracy() >= 95);
+    assert_int_equal(run(inside(state, ""), "demo vae --epochs 3"), 0);
+    assert_says("digits that nobody wrote");
+    assert_int_equal(run("", "demo gan"), 2);
+    assert_int_equal(run("", "demo conv --devices 2"), 2);
+    assert_int_equal(run("", "demo --report x.html"), 2);
+}
+
 /* /proc can be written by nobody, not even by root. */
 static void test_demo_in_a_folder_that_cannot_be_written(void **state) {
     char before[300];
@@ -568,6 +584,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_simulate, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_quiet_elsewhere, enter_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_demo_of_models, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_in_a_folder_that_cannot_be_written, enter_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

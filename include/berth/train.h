@@ -73,7 +73,7 @@ typedef struct bt_fit_options {
     bt_fit_callback *callback BTI_INITIALLY(NULL); /* after each epoch */
     void *callback_data BTI_INITIALLY(NULL);
     bool each_step BTI_INITIALLY(false); /* the callback is called after each step too */
-    /* A file: an HTML page with curves, confusion matrix, model, memory and time, which needs no other file; its numbers stand beside it as CSV ("run.html", "run.csv"). Written at
+    /* A file: an HTML page with curves, confusion matrix (with metrics, of classes), model, memory and time, which needs no other file; its numbers stand beside it as CSV ("run.html", "run.csv"). Written at
      * the end, also of a run that fails. */
     const char *report BTI_INITIALLY(NULL);
 } bt_fit_options;

@@ -6,22 +6,19 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/demo_data.h"
+#include "cli/demo_models.h"
 
 #define LEAST_ACCURACY 0.90
-enum { SIMULATED_DEVICES = 4, MAX_DEVICES = 64, CLASSES = 10, SIDE = 8, DIGITS_SHOWN = 4 };
+enum { SIMULATED_DEVICES = 4, MAX_DEVICES = 64, CLASSES = 10, PIXELS = 64, DIGITS_SHOWN = 4, USUAL_EPOCHS = 40 };
 
-typedef struct options {
-    int devices, epochs; /* devices 0: all */
-    const char *data, *save;
-    bool quiet;
-} options;
-
-static int read_options(int argc, char **argv, options *out) {
-    static const struct option known[] = {
-        {"devices", required_argument, NULL, 'd'}, {"epochs", required_argument, NULL, 'e'},
-        {"data", required_argument, NULL, 'f'},    {"save", required_argument, NULL, 's'},
-        {"quiet", no_argument, NULL, 'q'},         {0}};
+static int read_options(int argc, char **argv, demo_options *out) {
+    static const struct option known[] = {{"devices", required_argument, NULL, 'd'},
+                                          {"epochs", required_argument, NULL, 'e'},
+                                          {"data", required_argument, NULL, 'f'},
+                                          {"save", required_argument, NULL, 's'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"report", required_argument, NULL, 'r'},
+                                          {0}};
     for (int option; (option = cli_option(argc, argv, known)) != -1;) switch (option) {
         case 'd':
             if (!cli_number(argv, "--devices", optarg, 1, MAX_DEVICES, &out->devices)) return CLI_USAGE;
@@ -31,16 +28,25 @@ static int read_options(int argc, char **argv, options *out) {
             break;
         case 'f': out->data = optarg; break;
         case 's': out->save = optarg; break;
+        case 'r': out->report = optarg; break;
         case 'q': out->quiet = true; break;
         default: return CLI_USAGE;
         }
-    return cli_no_more(argc, argv) ? CLI_OK : CLI_USAGE;
+    if (optind < argc && demo_is_model(argv[optind])) out->model = argv[optind++];
+    if (!cli_no_more(argc, argv)) return CLI_USAGE;
+    if (out->model ? out->devices > 0 : out->report != NULL) {
+        fprintf(stderr, "%s: %s\n", argv[0],
+                out->model ? "--devices is for the demonstration without a name"
+                           : "--report is for the demonstrations with a name");
+        return CLI_USAGE;
+    }
+    return CLI_OK;
 }
 
 /* --- the devices ---------------------------------------------------------------------------------------------------- */
 
 /* A strategy over the TPUs, else the GPUs, else simulated GPUs. NULL with the cause in the error record. */
-static bt_strategy *choose_devices(const options *chosen) {
+static bt_strategy *choose_devices(const demo_options *chosen) {
     bt_device *devices[MAX_DEVICES];
     const char *names[MAX_DEVICES];
     int count = bt_device_list(BT_TPU, devices, MAX_DEVICES);
@@ -82,13 +88,14 @@ static bt_array *smoothed_loss(bt_layer *model, bt_array *x, bt_array *y, void *
 }
 
 /* Trains in about four rounds, each with a progress bar (on terminals) and a line of output. */
-static bt_status train_model(bt_strategy *strategy, bt_layer *model, const demo_digits *digits, const options *chosen) {
+static bt_status train_model(bt_strategy *strategy, bt_layer *model, const demo_digits *digits,
+                             const demo_options *chosen) {
     bt_optimizer *optimizer = bt_momentum(0.2, 0.9, NULL);
     bt_fit_report report;
     bt_status status = BT_OK;
-    int round = (chosen->epochs + 3) / 4;
-    for (int done = 0; done < chosen->epochs && status == BT_OK; done += round) {
-        if (round > chosen->epochs - done) round = chosen->epochs - done;
+    int epochs = chosen->epochs ? chosen->epochs : USUAL_EPOCHS, round = (epochs + 3) / 4;
+    for (int done = 0; done < epochs && status == BT_OK; done += round) {
+        if (round > epochs - done) round = epochs - done;
         bt_fit_options fit = {BT_FIT_INIT,           .epochs = round,       .batch = 128,
                               .strategy = strategy,  .loss = smoothed_loss, .seed = (uint64_t)done,
                               .quiet = chosen->quiet};
@@ -130,28 +137,15 @@ static int choose_digits(const demo_digits *digits, const int32_t *guesses, cons
     return count;
 }
 
-static char shade_of(float ink) {
-    static const char shades[] = " .:-=+*#%@";
-    int level = (int)(ink * 9.0f + 0.5f);
-    return shades[level < 0 ? 0 : level > 9 ? 9 : level];
-}
-
 /* Some held-out digits as text, with the predictions: guesses [M] and truth [M]. */
 static bt_status print_digits(const demo_digits *digits, const int32_t *guesses, const int32_t *truth) {
     int64_t chosen[DIGITS_SHOWN];
     int count = choose_digits(digits, guesses, truth, chosen);
     const float *pixels = bt_map(digits->test_x); /* [M, 64] */
     if (!pixels) return bt_error_status();
-    for (int row = 0; row < SIDE; row++) {
-        for (int i = 0; i < count; i++) {
-            printf("  ");
-            for (int column = 0; column < SIDE; column++) { /* twice, because characters are taller than wide */
-                char c = shade_of(pixels[chosen[i] * SIDE * SIDE + row * SIDE + column]);
-                printf("%c%c", c, c);
-            }
-        }
-        printf("\n");
-    }
+    float shown[DIGITS_SHOWN * PIXELS];
+    for (int i = 0; i < count; i++) memcpy(shown + i * PIXELS, pixels + chosen[i] * PIXELS, PIXELS * sizeof *shown);
+    demo_print_pictures(shown, count);
     for (int i = 0; i < count; i++) {
         int guess = guesses[chosen[i]], is = truth[chosen[i]];
         printf("  %spredicted %d%s, is %d ", cli_begin(stdout, guess == is ? CLI_GOOD : CLI_BAD), guess,
@@ -164,7 +158,7 @@ static bt_status print_digits(const demo_digits *digits, const int32_t *guesses,
 /* --- the file ------------------------------------------------------------------------------------------------------- */
 
 /* Saves the model. When no path was given and the default cannot be written, it is saved in a new temporary folder. `path` receives where. */
-static bt_status save_model(char **argv, const bt_layer *model, const options *chosen, char *path, size_t size) {
+static bt_status save_model(char **argv, const bt_layer *model, const demo_options *chosen, char *path, size_t size) {
     snprintf(path, size, "%s", chosen->save ? chosen->save : "digits.safetensors");
     bt_status status = bt_save_model(path, model);
     if (status == BT_OK || chosen->save) return status;
@@ -212,7 +206,7 @@ static int check_saved_model(char **argv, const char *path, const demo_digits *d
 /* --- all steps ------------------------------------------------------------------------------------------------------ */
 
 static int train_and_save(char **argv, bt_strategy *strategy, bt_layer *model, const demo_digits *digits,
-                          const options *chosen) {
+                          const demo_options *chosen) {
     char path[1100];
     if (train_model(strategy, model, digits, chosen) != BT_OK) return cli_error(argv, "training failed");
     double accuracy = bt_accuracy(model, digits->test_x, digits->test_y);
@@ -235,7 +229,7 @@ static int train_and_save(char **argv, bt_strategy *strategy, bt_layer *model, c
     return CLI_FAILED;
 }
 
-static int run_demo(char **argv, bt_strategy *strategy, const options *chosen) {
+static int run_demo(char **argv, bt_strategy *strategy, const demo_options *chosen) {
     demo_digits digits;
     bt_layer *model = NULL;
     if (!demo_load_digits(argv, chosen->data, &digits)) return CLI_FAILED;
@@ -252,15 +246,24 @@ static int run_demo(char **argv, bt_strategy *strategy, const options *chosen) {
     return train_and_save(argv, strategy, model, &digits, chosen);
 }
 
+static int run_model(char **argv, const demo_options *chosen) {
+    demo_digits digits;
+    return demo_load_digits(argv, chosen->data, &digits) ? demo_run_model(argv, chosen, &digits) : CLI_FAILED;
+}
+
+static int run_on_all(char **argv, const demo_options *chosen) {
+    bt_strategy *strategy = choose_devices(chosen);
+    return strategy && bt_strategy_status(strategy) == BT_OK ? run_demo(argv, strategy, chosen)
+                                                             : cli_error(argv, "no devices to train on");
+}
+
 int cli_demo(int argc, char **argv) {
-    options chosen = {.epochs = 40};
+    demo_options chosen = {0};
     int code = read_options(argc, argv, &chosen);
     if (code != CLI_OK) return code;
     if (!cli_settings_good(argv)) return CLI_FAILED;
     BT_SCOPE {
-        bt_strategy *strategy = choose_devices(&chosen);
-        code = strategy && bt_strategy_status(strategy) == BT_OK ? run_demo(argv, strategy, &chosen)
-                                                                 : cli_error(argv, "no devices to train on");
+        code = chosen.model ? run_model(argv, &chosen) : run_on_all(argv, &chosen);
     }
     return bt_shutdown() == BT_OK ? code : cli_error(argv, "the devices cannot be closed");
 }

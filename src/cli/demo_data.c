@@ -28,11 +28,24 @@ static bt_array *parse_embedded_table(void) {
     return table;
 }
 
-/* Splits rows [from, to) of the table into pixels and classes. */
-static void split_rows(bt_array *table, int64_t from, int64_t to, bt_array **pixels, bt_array **classes) {
-    bt_array *rows = bt_slice_axis(table, 0, from, to, 1);
-    *pixels = bt_div(bt_slice_axis(rows, 1, 0, PIXELS, 1), bt_num(16));
-    *classes = bt_cast(bt_squeeze(bt_slice_axis(rows, 1, PIXELS, COLUMNS, 1), 1), BT_I32);
+/* All examples of a data set: its columns, which belong to the innermost scope's loader. */
+static bt_status all_rows(bt_dataset *data, bt_array **x, bt_array **y, int64_t *count) {
+    *count = bt_dataset_rows(data);
+    bt_batch batch = BT_BATCH_INIT;
+    bt_loader *loader = bt_loader_new(data, .batch = *count);
+    if (!bt_loader_next(loader, &batch)) return bt_loader_status(loader);
+    *x = batch.arrays[0];
+    *y = batch.arrays[1];
+    return bt_eval_all(batch.arrays, 2);
+}
+
+static bt_status split_table(bt_array *table, demo_digits *digits) {
+    bt_array *columns[] = {bt_div(bt_slice_axis(table, 1, 0, PIXELS, 1), 16),
+                           bt_cast(bt_squeeze(bt_slice_axis(table, 1, PIXELS, COLUMNS, 1), 1), BT_I32)};
+    bt_dataset *all = bt_dataset_arrays((const char *[]){"x", "y"}, columns, 2), *train, *test;
+    bt_status status = bt_dataset_split(all, 0.8, bt_key(0), "y", &train, &test);
+    if (status == BT_OK) status = all_rows(train, &digits->train_x, &digits->train_y, &digits->train_count);
+    return status == BT_OK ? all_rows(test, &digits->test_x, &digits->test_y, &digits->test_count) : status;
 }
 
 bool demo_load_digits(char **argv, const char *path, demo_digits *digits) {
@@ -44,11 +57,6 @@ bool demo_load_digits(char **argv, const char *path, demo_digits *digits) {
                 (long long)rows, (long long)bt_size(table, 1), COLUMNS);
         return false;
     }
-    digits->train_count = rows * 4 / 5;
-    digits->test_count = rows - digits->train_count;
-    split_rows(table, 0, digits->train_count, &digits->train_x, &digits->train_y);
-    split_rows(table, digits->train_count, rows, &digits->test_x, &digits->test_y);
-    bt_array *parts[] = {digits->train_x, digits->train_y, digits->test_x, digits->test_y};
-    if (bt_eval_all(parts, 4) != BT_OK) return cli_error(argv, "the digits cannot be prepared"), false;
+    if (split_table(table, digits) != BT_OK) return cli_error(argv, "the digits cannot be prepared"), false;
     return true;
 }

@@ -6,8 +6,8 @@
 
 /* Scanned digits, N for training and M held out: pixels [N, 64] float32 from 0 to 1, classes [N] int32. */
 typedef struct demo_digits {
-    bt_array *train_x, *train_y; /* N: the first four fifths of the file */
-    bt_array *test_x, *test_y;   /* M: the rest */
+    bt_array *train_x, *train_y; /* four fifths of the file, and of each digit in it, drawn by bt_key(0) */
+    bt_array *test_x, *test_y;   /* the rest */
     int64_t train_count, test_count;
 } demo_digits;
 

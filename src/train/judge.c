@@ -44,6 +44,7 @@ static bool is_of_classes(const bt_array *output, const bt_array *y) {
 static bt_status fail_in_metric(const bt_metric *metric, bt_array *sums) {
     if (!sums) return bti_fail(BT_INVALID_ARGUMENT, "the metric \"%s\" gave NULL", metric->name);
     bt_status status = bt_peek_status(sums);
+    if (status != BT_OK) status = bt_block(sums); /* the first cause */
     return status == BT_OK ? BT_OK : bti_fail(status, "the metric \"%s\": %s", metric->name, bt_error_text());
 }
 
@@ -52,7 +53,7 @@ static bt_array *kept(bt_array *x) { return bt_retain(bt_cast(bt_flatten(x, 0), 
 static bt_status record_batch(bti_judge *j, judged_batch *b, bt_array *x, bt_array *y) {
     x = bti_bring_batch(x, j->model);
     bt_array *output = j->count || j->confuses ? bt_apply(j->model, x) : NULL;
-    if (output) BTI_TRY(bt_peek_status(output));
+    if (output && bt_peek_status(output) != BT_OK) return bt_block(output); /* the first cause */
     if (output) y = bti_bring_beside(y, output);
     b->rows = (double)bt_size(x, 0);
     for (int m = 0; m < j->count; m++) {
@@ -159,8 +160,8 @@ static bool next_of_arrays(void *source, bt_array **x, bt_array **y) {
 
 static bt_status check_rows(bt_array *x, bt_array *y) {
     if (!x || !y) return bti_fail(BT_INVALID_ARGUMENT, "the array %s is NULL", x ? "y" : "x");
-    BTI_TRY(bt_peek_status(x));
-    BTI_TRY(bt_peek_status(y));
+    if (bt_peek_status(x) != BT_OK || bt_peek_status(y) != BT_OK)
+        return bt_block(bt_peek_status(x) != BT_OK ? x : y); /* the first cause */
     if (bt_rank(x) >= 1 && bt_rank(y) >= 1 && bt_size(x, 0) == bt_size(y, 0) && bt_size(x, 0) >= 1) return BT_OK;
     return bti_fail(BT_INVALID_ARGUMENT, "x has %lld rows and y %lld; they must be as many, and at least one",
                     (long long)bt_size(x, 0), (long long)bt_size(y, 0));

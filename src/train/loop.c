@@ -284,7 +284,8 @@ static bt_status begin_run(bti_fit *f) {
                                 .loss_data = f->options.loss_data,
                                 .metrics = f->options.metrics,
                                 .count = f->options.metric_count,
-                                .confuses = f->options.report};
+                                .confuses = f->options.report &&
+                                            f->options.metric_count}; /* else a loss may be all that a model has */
     }
     if (!f->options.checkpoints) return BT_OK;
     int keep = f->options.checkpoint_keep ? f->options.checkpoint_keep : 3;
