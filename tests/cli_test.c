@@ -473,6 +473,9 @@ static void test_demo_of_models(void **state) {
     assert_true(accuracy() >= 95);
     assert_int_equal(run(inside(state, ""), "demo vae --epochs 3"), 0);
     assert_says("digits that nobody wrote");
+    assert_int_equal(run(inside(state, ""), "demo gpt --quiet --epochs 1 --save gpt.st"), 0);
+    assert_says("it writes, ");
+    assert_says("bt_array *");
     assert_int_equal(run("", "demo gan"), 2);
     assert_int_equal(run("", "demo conv --devices 2"), 2);
     assert_int_equal(run("", "demo --report x.html"), 2);

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/demo_models.h"
+#include "cli/demo_gpt.h"
 
 #define LEAST_ACCURACY 0.90
 enum { SIMULATED_DEVICES = 4, MAX_DEVICES = 64, CLASSES = 10, PIXELS = 64, DIGITS_SHOWN = 4, USUAL_EPOCHS = 40 };
+
+static const char gpt[] = "gpt";
 
 static int read_options(int argc, char **argv, demo_options *out) {
     static const struct option known[] = {{"devices", required_argument, NULL, 'd'},
@@ -32,7 +34,7 @@ static int read_options(int argc, char **argv, demo_options *out) {
         case 'q': out->quiet = true; break;
         default: return CLI_USAGE;
         }
-    if (optind < argc && demo_is_model(argv[optind])) out->model = argv[optind++];
+    if (optind < argc && (demo_is_model(argv[optind]) || !strcmp(argv[optind], gpt))) out->model = argv[optind++];
     if (!cli_no_more(argc, argv)) return CLI_USAGE;
     if (out->model ? out->devices > 0 : out->report != NULL) {
         fprintf(stderr, "%s: %s\n", argv[0],
@@ -248,6 +250,7 @@ static int run_demo(char **argv, bt_strategy *strategy, const demo_options *chos
 
 static int run_model(char **argv, const demo_options *chosen) {
     demo_digits digits;
+    if (!strcmp(chosen->model, gpt)) return demo_run_gpt(argv, chosen);
     return demo_load_digits(argv, chosen->data, &digits) ? demo_run_model(argv, chosen, &digits) : CLI_FAILED;
 }
 

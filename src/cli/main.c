@@ -14,9 +14,10 @@ static const struct command {
 } commands[] = {
     {"demo", cli_demo, "trains a classifier of handwritten digits on all accelerators", "[NAME] [OPTIONS]",
      "NAME, a model that is trained on the default device in its place: conv (a convolutional network), lstm\n"
-     "(which reads the rows one after the other), vae (an autoencoder that draws new digits).\n"
+     "(which reads the rows one after the other), vae (an autoencoder that draws new digits), gpt (a transformer\n"
+     "that learns to write berth's reference and writes a part, with a cache of keys).\n"
      "  --devices N   uses N devices; default: all TPUs, else all GPUs, else four simulated GPUs\n"
-     "  --epochs N    passes over the digits (default: 40; conv and lstm 20, vae 60)\n"
+     "  --epochs N    passes over the digits (default: 40; conv and lstm 20, vae 60, gpt 6)\n"
      "  --data FILE   CSV, each row 64 pixels from 0 to 16 and the digit; default: 1,797 built-in digits\n"
      "  --save FILE   saves the model there, as safetensors; default: digits.safetensors, or in a\n"
      "                temporary folder when that cannot be written\n"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/reference.h"
 
 typedef struct operation_page {
     const char *name, *header, *section, *summary, *synopsis, *description, *options, *types, *example, *prints, *see;
@@ -14,6 +15,18 @@ static const operation_page pages[] = {
 #undef CLI_ROW
 };
 enum { PAGES = sizeof pages / sizeof *pages, SIMILAR = 8 };
+
+char *cli_pages_text(void) {
+    size_t length = 1;
+    for (int i = 0; i < PAGES; i++)
+        length += strlen(pages[i].synopsis) + strlen(pages[i].description) + strlen(pages[i].example) + sizeof "\n\n\n";
+    char *text = malloc(length), *at = text;
+    if (!text) return NULL;
+    *at = '\0';
+    for (int i = 0; i < PAGES; i++)
+        at += sprintf(at, "%s\n%s\n%s\n", pages[i].synopsis, pages[i].description, pages[i].example);
+    return text;
+}
 
 static const operation_page *find_page(const char *name) {
     for (int i = 0; i < PAGES; i++)
