@@ -247,6 +247,15 @@ static void early_stop(void **state) {
             assert_int_equal(t.epochs, best + 4);
             assert_int_equal(report.steps, 6 * t.epochs);
             assert_true(fabs(bt_item(bt_cross_entropy(bt_apply(model, x), other)) - t.judged[best]) < 1e-6);
+            if (!saved) continue;
+            trail again = {0}; /* it is over */
+            OK(bt_fit(model, bt_adam(0.05), x, y,
+                      BT_FIT_OPTIONS(.epochs = 50, .batch = 16, .quiet = true, .validation_x = x, .validation_y = other,
+                                     .patience = 3, .keep_best = true, .callback = follow, .callback_data = &again,
+                                     .checkpoints = path_of("early")),
+                      &report));
+            assert_int_equal(again.epochs, 0);
+            assert_true(fabs(bt_item(bt_cross_entropy(bt_apply(model, x), other)) - t.judged[best]) < 1e-6);
         }
     }
 }

@@ -69,6 +69,7 @@ static bt_status resume(bti_fit *f) {
     BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found));
     if (!found) return BT_OK;
     f->before = f->now.seconds;
+    f->stopped = f->options.patience && f->now.stale >= f->options.patience; /* it had ended early */
     f->saved_epoch = f->now.epoch;
     f->saved_steps = f->now.steps;
     return BT_OK;
