@@ -17,13 +17,13 @@ static bool is_beside(const char *name, const char *beside) { return beside && !
 static bt_status list_extra(const bt_tensors *file, const char *const *names, int count, const char *beside,
                             bti_differences *d) {
     bti_names own = {0};
-    if (!bti_names_make(&own, count)) return bti_no_memory();
-    for (int i = 0; i < count; i++) own.names[i] = names[i];
-    const char *twice = bti_names_sort(&own);
-    for (int i = 0; i < file->names.count && !twice; i++)
+    bool room = bti_names_make(&own, count);
+    for (int i = 0; i < count && room; i++) own.names[i] = names[i];
+    const char *twice = room ? bti_names_sort(&own) : NULL;
+    bt_status status = room ? BT_OK : bti_no_memory();
+    for (int i = 0; i < file->names.count && room && !twice; i++)
         if (!is_beside(file->names.names[i], beside) && bti_names_find(&own, file->names.names[i]) < 0)
             bti_add_extra(d, file->names.names[i]);
-    bt_status status = BT_OK;
     if (twice) status = bti_fail(BT_FAILED_PRECONDITION, "two variables have the name \"%s\"", bti_quote(twice).text);
     bti_names_free(&own);
     return status;
