@@ -35,6 +35,14 @@ static void add_shape(bti_str *text, const char *dtype, int rank, bt_shape shape
     bti_str_add(text, rank > BT_MAX_RANK ? ", ...]" : "]");
 }
 
+bool bti_tensor_fits(const bti_tensor *tensor, bool turned, bt_array *value) {
+    bt_shape shape = bt_shape_of(value);
+    bool fits = tensor->dtype == bt_dtype_of(value) && tensor->rank == shape.rank;
+    for (int d = 0; d < shape.rank && fits; d++)
+        fits = shape.size[d] == tensor->shape.size[turned ? shape.rank - 1 - d : d];
+    return fits;
+}
+
 void bti_add_different(bti_differences *d, const char *name, const bti_tensor *tensor, bool turned, bt_array *value) {
     add_difference(&d->different, &d->different_count, "; different: ", name);
     if (d->different_count > SHOWN) return;

@@ -140,14 +140,6 @@ static bt_status turn_tensors(model *m, const bt_layer *layer, const bt_load_opt
     return status;
 }
 
-static bool tensor_fits(const bti_tensor *tensor, bool turned, bt_array *value) {
-    bt_shape shape = bt_shape_of(value);
-    bool fits = tensor->dtype == bt_dtype_of(value) && tensor->rank == shape.rank;
-    for (int d = 0; d < shape.rank && fits; d++)
-        fits = shape.size[d] == tensor->shape.size[turned ? shape.rank - 1 - d : d];
-    return fits;
-}
-
 /* A file may lack a state of integers, such as a count or a key: it keeps its value. */
 static bool may_be_missing(const model *m, int i) {
     return i >= m->parameter_count && !bti_dtype_is_float(bt_dtype_of(m->values[i]));
@@ -165,7 +157,7 @@ static bt_status compare_with_file(model *m, const bt_layer *layer, const bt_ten
         if (m->tensors[i] < 0 && !may_be_missing(m, i)) bti_add_missing(&d, m->names[i]);
         if (m->tensors[i] < 0) continue;
         status = file->format->describe(file, m->tensors[i], &tensor);
-        if (status == BT_OK && !tensor_fits(&tensor, m->turned[i], m->values[i]))
+        if (status == BT_OK && !bti_tensor_fits(&tensor, m->turned[i], m->values[i]))
             bti_add_different(&d, m->names[i], &tensor, m->turned[i], m->values[i]);
     }
     bti_vec_free(&rename);

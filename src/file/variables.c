@@ -6,12 +6,6 @@
 #include "base/quote.h"
 #include "file/fill.h"
 
-static bool same_form(const bti_tensor *tensor, bt_array *value) {
-    bt_shape shape = bt_shape_of(value);
-    return tensor->dtype == bt_dtype_of(value) && tensor->rank == shape.rank &&
-           !memcmp(tensor->shape.size, shape.size, (size_t)shape.rank * sizeof *shape.size);
-}
-
 static bool is_beside(const char *name, const char *beside) { return beside && !strncmp(name, beside, strlen(beside)); }
 
 static bt_status list_extra(const bt_tensors *file, const char *const *names, int count, const char *beside,
@@ -41,7 +35,7 @@ static bt_status compare(const bt_tensors *file, const char *what, const char *c
             continue;
         }
         status = file->format->describe(file, index, &tensor);
-        if (status == BT_OK && !same_form(&tensor, values[i]))
+        if (status == BT_OK && !bti_tensor_fits(&tensor, false, values[i]))
             bti_add_different(&d, names[i], &tensor, false, values[i]);
     }
     return bti_differences_end(&d, file->file.path, status);

@@ -267,7 +267,7 @@ static const bti_instr *column_reduction(const bti_llvm *w, const columns *c, in
 
 /* --- accumulators of the block: by reduction, then by column ------------------------------------------------------ */
 
-static bti_llvm_type memory_type(const bti_instr *reduction) {
+bti_llvm_type bti_llvm_accumulator_stored(const bti_instr *reduction) {
     bti_llvm_type type = bti_llvm_accumulator(reduction);
     return type == BTI_LLVM_I1 ? BTI_LLVM_I8 : type;
 }
@@ -275,12 +275,12 @@ static bti_llvm_type memory_type(const bti_instr *reduction) {
 static bti_temp accumulator_address(bti_llvm *w, const columns *c, const char *memory, int r, bti_temp column) {
     bti_temp first = bti_llvm_new(w);
     bti_llvm_line(w, "%%t%d = getelementptr i64, ptr %%%s, i64 %d", first, memory, r * c->width);
-    return bti_llvm_element(w, memory_type(column_reduction(w, c, r)), first, column);
+    return bti_llvm_element(w, bti_llvm_accumulator_stored(column_reduction(w, c, r)), first, column);
 }
 
 static bti_temp load_accumulator(bti_llvm *w, const columns *c, const char *memory, int r, bti_temp column) {
     const bti_instr *reduction = column_reduction(w, c, r);
-    bti_llvm_type type = memory_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator_stored(reduction);
     bti_temp value = bti_llvm_load(w, type, accumulator_address(w, c, memory, r, column), bti_llvm_bits(type) / 8);
     return bti_llvm_accumulator(reduction) == BTI_LLVM_I1 ? bti_llvm_op_int(w, "icmp ne", type, value, 0) : value;
 }
@@ -288,7 +288,7 @@ static bti_temp load_accumulator(bti_llvm *w, const columns *c, const char *memo
 static void store_accumulator(bti_llvm *w, const columns *c, const char *memory, int r, bti_temp column,
                               bti_temp value) {
     const bti_instr *reduction = column_reduction(w, c, r);
-    bti_llvm_type type = memory_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator_stored(reduction);
     value = bti_llvm_resize(w, bti_llvm_accumulator(reduction), value, type, false);
     bti_llvm_store(w, type, value, accumulator_address(w, c, memory, r, column), bti_llvm_bits(type) / 8);
 }

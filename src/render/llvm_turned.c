@@ -57,11 +57,6 @@ void bti_llvm_turned_memory(bti_llvm *w) {
 
 /* --- slots: by reduction or kept value, then by point; each a vector ------------------------------------------------------------------- */
 
-static bti_llvm_type memory_type(const bti_instr *reduction) {
-    bti_llvm_type type = bti_llvm_accumulator(reduction);
-    return type == BTI_LLVM_I1 ? BTI_LLVM_I8 : type;
-}
-
 static bti_temp slot_address(bti_llvm *w, int r, bti_temp point) {
     int lanes = w->lanes;
     w->lanes = 1;
@@ -73,12 +68,12 @@ static bti_temp slot_address(bti_llvm *w, int r, bti_temp point) {
 }
 
 static void store_slot(bti_llvm *w, const bti_instr *reduction, int r, bti_temp point, bti_temp value) {
-    value = bti_llvm_resize(w, bti_llvm_accumulator(reduction), value, memory_type(reduction), false);
-    bti_llvm_store(w, memory_type(reduction), value, slot_address(w, r, point), 8);
+    value = bti_llvm_resize(w, bti_llvm_accumulator(reduction), value, bti_llvm_accumulator_stored(reduction), false);
+    bti_llvm_store(w, bti_llvm_accumulator_stored(reduction), value, slot_address(w, r, point), 8);
 }
 
 static bti_temp load_slot(bti_llvm *w, const bti_instr *reduction, int r, bti_temp point) {
-    bti_llvm_type type = memory_type(reduction);
+    bti_llvm_type type = bti_llvm_accumulator_stored(reduction);
     bti_temp value = bti_llvm_load(w, type, slot_address(w, r, point), 8);
     return bti_llvm_accumulator(reduction) == BTI_LLVM_I1 ? bti_llvm_op_int(w, "icmp ne", type, value, 0) : value;
 }

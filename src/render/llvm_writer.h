@@ -214,6 +214,7 @@ void bti_llvm_columns(bti_llvm *w);
 void bti_llvm_columns_memory(bti_llvm *w); /* the accumulators of columns: at the function's start */
 /* One reduction. */
 bti_llvm_type bti_llvm_accumulator(const bti_instr *reduction);
+bti_llvm_type bti_llvm_accumulator_stored(const bti_instr *reduction); /* in memory */
 bti_temp bti_llvm_start(bti_llvm *w, const bti_instr *reduction);
 bti_temp bti_llvm_fold(bti_llvm *w, const bti_instr *reduction, bti_temp total, bti_temp x);
 bti_temp bti_llvm_folded(bti_llvm *w, const bti_instr *reduction); /* its argument, as the accumulator's type */

@@ -8,6 +8,7 @@
 #include "base/sized.h"
 #include "data/loader.h"
 #include "train/loop.h"
+#include "train/rows.h"
 
 static bt_array *default_loss(bt_layer *model, bt_array *x, bt_array *y, void *unused) {
     (void)unused;
@@ -15,15 +16,6 @@ static bt_array *default_loss(bt_layer *model, bt_array *x, bt_array *y, void *u
 }
 
 /* --- checking ----------------------------------------------------------------------------------------------------------- */
-
-static bt_status check_arrays(const char *what, bt_array *x, bt_array *y) {
-    if (!x || !y) return bti_fail(BT_INVALID_ARGUMENT, "the %sarray %s is NULL", what, x ? "y" : "x");
-    if (bt_peek_status(x) != BT_OK || bt_peek_status(y) != BT_OK)
-        return bt_block(bt_peek_status(x) != BT_OK ? x : y); /* the first cause */
-    if (bt_rank(x) >= 1 && bt_rank(y) >= 1 && bt_size(x, 0) == bt_size(y, 0) && bt_size(x, 0) >= 1) return BT_OK;
-    return bti_fail(BT_INVALID_ARGUMENT, "%sx has %lld rows and y %lld; they must be as many, and at least one", what,
-                    (long long)bt_size(x, 0), (long long)bt_size(y, 0));
-}
 
 static bt_status check_columns(const char *what, const bt_loader *loader) {
     BTI_TRY(bt_loader_status(loader));
@@ -36,7 +28,7 @@ static bt_status check_validation(const bt_fit_options *o) {
     bool arrays = o->validation_x || o->validation_y;
     if (arrays && o->validation)
         return bti_fail(BT_INVALID_ARGUMENT, "validation_x and validation_y, or a validation loader, but not both");
-    if (arrays) BTI_TRY(check_arrays("validation ", o->validation_x, o->validation_y));
+    if (arrays) BTI_TRY(bti_rows_check("validation ", o->validation_x, o->validation_y));
     if (o->validation) BTI_TRY(check_columns("validation ", o->validation));
     BTI_TRY(bti_metrics_check(o->metrics, o->metric_count));
     if (o->metric_count && !arrays && !o->validation)
@@ -126,38 +118,32 @@ static bt_status take_fit_options(bti_fit *f, const bt_fit_options *options) {
     return check_fit(f);
 }
 
-/* In the scope around the run. */
-static bt_loader *loader_of(bt_array *x, bt_array *y, int64_t batch, const uint32_t *key) {
-    bt_dataset *data = bt_dataset_arrays((const char *const[]){"x", "y"}, (bt_array *const[]){x, y}, 2);
-    return bti_loader_new_by_words(data, BT_LOADER(.batch = batch), key);
-}
-
 enum { VALIDATION_BATCH = 256 };
 
 static bt_status run_loader(bti_fit *f, bt_fit_report *report) {
     f->validation = f->options.validation;
     if (f->options.validation_x)
-        f->validation = loader_of(f->options.validation_x, f->options.validation_y, VALIDATION_BATCH, NULL);
+        f->validation = bti_rows_loader(f->options.validation_x, f->options.validation_y, VALIDATION_BATCH, NULL);
     if (f->validation) BTI_TRY(bt_loader_status(f->validation));
     return bti_fit_run(f, report);
 }
 
 /* --- the public calls --------------------------------------------------------------------------------------------------- */
 
-static bt_status check_fit_arrays(bt_array *x, bt_array *y) {
+static bt_status check_fit_rows(bt_array *x, bt_array *y) {
     BTI_CALL("bt_fit");
-    return check_arrays("", x, y);
+    return bti_rows_check("", x, y);
 }
 
 bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y, const bt_fit_options *options,
                  bt_fit_report *report) {
     bti_fit f = {.name = "bt_fit", .model = model, .optimizer = optimizer};
     BTI_TRY(take_fit_options(&f, options));
-    BTI_TRY(check_fit_arrays(x, y));
+    BTI_TRY(check_fit_rows(x, y));
     bt_status status = BT_OK;
     BT_SCOPE {
         const uint32_t key[2] = {(uint32_t)(f.options.seed >> 32), (uint32_t)f.options.seed}; /* bt_key(seed) */
-        f.loader = loader_of(x, y, f.options.batch, f.options.in_order ? NULL : key);
+        f.loader = bti_rows_loader(x, y, f.options.batch, f.options.in_order ? NULL : key);
         status = bt_loader_status(f.loader);
         if (status == BT_OK) status = run_loader(&f, report);
     }

@@ -10,6 +10,7 @@
 #include "base/sized.h"
 #include "nn/layer.h"
 #include "train/confusion.h"
+#include "train/rows.h"
 
 enum { CONFUSION_CLASSES = 100, BATCHES_AHEAD = 8, USUAL_BATCH = 256 };
 
@@ -107,22 +108,22 @@ static bt_status add_batch(bti_judge *j, judged_batch *b) {
     return status;
 }
 
-bt_status bti_judge_add(bti_judge *j, bti_batch_source *next, void *source) {
+bt_status bti_judge_add(bti_judge *j, bt_loader *loader) {
     judged_batch ahead[BATCHES_AHEAD] = {0};
+    bt_batch batch = {.size = sizeof batch};
     bt_status status = BT_OK;
     int64_t made = 0, added = 0;
     bool more = true;
     while (status == BT_OK && (more || added < made)) {
         BT_SCOPE {
-            bt_array *x = NULL, *y = NULL;
-            more = more && next(source, &x, &y);
-            if (more) status = record_batch(j, &ahead[made++ % BATCHES_AHEAD], x, y);
+            more = more && bt_loader_next(loader, &batch);
+            if (more) status = record_batch(j, &ahead[made++ % BATCHES_AHEAD], batch.arrays[0], batch.arrays[1]);
         }
         if (status == BT_OK && (!more || made - added == BATCHES_AHEAD) && added < made)
             status = add_batch(j, &ahead[added++ % BATCHES_AHEAD]);
     }
     for (int i = 0; i < BATCHES_AHEAD; i++) drop_batch(j, &ahead[i]);
-    return status;
+    return status == BT_OK ? bt_loader_status(loader) : status;
 }
 
 double bti_judge_loss(const bti_judge *j) { return j->loss && j->rows > 0 ? j->loss_sum / j->rows : NAN; }
@@ -143,30 +144,6 @@ void bti_judge_clear(bti_judge *j) {
 
 /* --- the public call -------------------------------------------------------------------------------------------------- */
 
-typedef struct array_batches {
-    bt_array *x, *y;
-    int64_t batch, start;
-} array_batches;
-
-static bool next_of_arrays(void *source, bt_array **x, bt_array **y) {
-    array_batches *a = source;
-    int64_t rows = bt_size(a->x, 0), end = rows - a->start < a->batch ? rows : a->start + a->batch;
-    if (a->start >= rows) return false;
-    *x = bt_slice_axis(a->x, 0, a->start, end, 1);
-    *y = bt_slice_axis(a->y, 0, a->start, end, 1);
-    a->start = end;
-    return true;
-}
-
-static bt_status check_rows(bt_array *x, bt_array *y) {
-    if (!x || !y) return bti_fail(BT_INVALID_ARGUMENT, "the array %s is NULL", x ? "y" : "x");
-    if (bt_peek_status(x) != BT_OK || bt_peek_status(y) != BT_OK)
-        return bt_block(bt_peek_status(x) != BT_OK ? x : y); /* the first cause */
-    if (bt_rank(x) >= 1 && bt_rank(y) >= 1 && bt_size(x, 0) == bt_size(y, 0) && bt_size(x, 0) >= 1) return BT_OK;
-    return bti_fail(BT_INVALID_ARGUMENT, "x has %lld rows and y %lld; they must be as many, and at least one",
-                    (long long)bt_size(x, 0), (long long)bt_size(y, 0));
-}
-
 bt_status bt_evaluate(bt_layer *model, bt_array *x, bt_array *y, const bt_metric *metrics, int count, double *values,
                       int64_t batch) {
     BTI_CALL("bt_evaluate");
@@ -175,12 +152,14 @@ bt_status bt_evaluate(bt_layer *model, bt_array *x, bt_array *y, const bt_metric
     for (int m = 0; m < count; m++) values[m] = NAN;
     if (!model) return bti_fail(BT_INVALID_ARGUMENT, "the model is NULL");
     BTI_TRY(bt_layer_status(model));
-    BTI_TRY(check_rows(x, y));
+    BTI_TRY(bti_rows_check("", x, y));
     if (batch < 0) return bti_fail(BT_INVALID_ARGUMENT, "batches of %lld rows", (long long)batch);
     bti_judge *judge = bti_calloc(1, sizeof *judge);
     if (!judge) return bti_no_memory();
     *judge = (bti_judge){.model = model, .metrics = metrics, .count = count};
-    bt_status status = bti_judge_add(judge, next_of_arrays, &(array_batches){x, y, batch ? batch : USUAL_BATCH, 0});
+    bt_status status = BT_OK;
+    BT_SCOPE
+        status = bti_judge_add(judge, bti_rows_loader(x, y, batch ? batch : USUAL_BATCH, NULL));
     for (int m = 0; m < count && status == BT_OK; m++) values[m] = bti_judge_value(judge, m);
     bti_judge_clear(judge);
     bti_free(judge);

@@ -2,15 +2,13 @@
 #ifndef BTI_TRAIN_JUDGE_H
 #define BTI_TRAIN_JUDGE_H
 
+#include <berth/data.h>
 #include <berth/dist.h>
 #include <berth/metrics.h>
 
 #include "base/vec.h"
 
 #define BTI_METRICS_MOST 32
-
-/* Batches [rows, ...] of two columns, one after the other; false at the end or on an error, which is in the error record. */
-typedef bool bti_batch_source(void *source, bt_array **x, bt_array **y);
 
 typedef struct bti_tally {
     BTI_VEC(double) list;
@@ -31,8 +29,8 @@ typedef struct bti_judge {
 
 /* INVALID_ARGUMENT: a metric that lacks something, too many of them. */
 bt_status bti_metrics_check(const bt_metric *metrics, int count);
-/* Adds the rows of all batches. Blocks. */
-bt_status bti_judge_add(bti_judge *judge, bti_batch_source *next, void *source);
+/* Adds the rows of an epoch of a loader of two columns. Blocks. */
+bt_status bti_judge_add(bti_judge *judge, bt_loader *loader);
 double bti_judge_loss(const bti_judge *judge);              /* NaN: there is none */
 double bti_judge_value(const bti_judge *judge, int metric); /* NaN before any row */
 void bti_judge_clear(bti_judge *judge);

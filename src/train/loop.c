@@ -126,20 +126,11 @@ static bt_status watch(bti_fit *f, const double *row) {
 
 /* --- validation --------------------------------------------------------------------------------------------------------- */
 
-static bool next_of_loader(void *source, bt_array **x, bt_array **y) {
-    bt_batch batch = {.size = sizeof batch};
-    if (!bt_loader_next(source, &batch)) return false;
-    *x = batch.arrays[0];
-    *y = batch.arrays[1];
-    return true;
-}
-
 static bt_status validate(bti_fit *f, double *row) {
     if (!f->validation) return BT_OK;
     double start = bti_now_seconds();
     bti_judge_clear(f->judge);
-    bt_status status = bti_judge_add(f->judge, next_of_loader, f->validation);
-    if (status == BT_OK) status = bt_loader_status(f->validation);
+    bt_status status = bti_judge_add(f->judge, f->validation);
     if (status == BT_OK) row[BTI_VALIDATION_LOSS] = bti_judge_loss(f->judge);
     for (int m = 0; m < f->history.count && status == BT_OK; m++) row[BTI_COLUMNS + m] = bti_judge_value(f->judge, m);
     (void)end_phase(f, BTI_PHASE_VALIDATION, start);
