@@ -5,20 +5,14 @@
 #include "base/alloc.h"
 #include "base/quote.h"
 #include "base/str.h"
+#include "file/entries.h"
 #include "file/julia.h"
 #include "file/safetensors.h"
 #include "file/tensors.h"
 
-typedef struct entry {
-    char *name, *value; /* value: of metadata, or the name of an unknown dtype; else NULL */
-    int node;           /* of an array; -1: metadata */
-} entry;
-typedef BTI_VEC(entry) entries;
-
 typedef struct content {
     bti_julia julia;
-    entries tensors, metadata;
-    bti_names keys; /* of the metadata */
+    bti_entries entries;
 } content;
 
 /* --- names of fields ------------------------------------------------------------------------------------------------------------ */
@@ -58,29 +52,18 @@ enum { MOST_DEPTH = 500, LONGEST_NAME = 4096, MOST_VISITS = 1000 };
 typedef struct walk {
     content *c;
     bti_str path;
-    uint64_t visits, text_bytes; /* bounded: what is referred to several times multiplies */
+    uint64_t visits; /* bounded: what is referred to several times multiplies */
 } walk;
 
 static bt_status is_damaged(const walk *w, int node, const char *reason) {
     return bti_bson_fail(&w->c->julia.bson, BT_DATA_LOSS, node, "%s", reason);
 }
 
-static void free_entry(entry *e) {
-    bti_free(e->name);
-    bti_free(e->value);
-}
-
 /* Takes `value` over. */
 static bt_status add_entry(walk *w, int at, int array, char *value) {
-    entry e = {bti_strdup(bti_str_text(&w->path)), value, array};
-    w->text_bytes += w->path.length + (value ? strlen(value) : 0);
-    bt_status status = BT_OK;
-    if (w->text_bytes > 16 * w->c->julia.bson.file->size + (1 << 20))
-        status = is_damaged(w, at, "its names and texts are much longer than itself");
-    else if (!e.name || (array < 0 && !value) || !bti_vec_push(array < 0 ? &w->c->metadata : &w->c->tensors, e))
-        status = bti_no_memory();
-    if (status != BT_OK) free_entry(&e);
-    return status;
+    BTI_TRY(bti_entries_add(&w->c->entries, &w->path, array, value));
+    if (w->c->entries.text_bytes <= 16 * w->c->julia.bson.file->size + (1 << 20)) return BT_OK;
+    return is_damaged(w, at, "its names and texts are much longer than itself");
 }
 
 static bt_status visit(walk *w, int node, int depth);
@@ -169,10 +152,9 @@ static bt_status visit(walk *w, int node, int depth) {
 
 /* --- the format ------------------------------------------------------------------------------------------------------------------ */
 
-static bt_status list_names(const content *c, const entries *of, bti_names *names) {
-    if (of->count > INT32_MAX / 2 || !bti_names_make(names, (int)of->count)) return bti_no_memory();
-    for (size_t i = 0; i < of->count; i++) names->names[i] = of->items[i].name;
-    const char *twice = bti_names_sort(names);
+static bt_status list_names(const content *c, const bti_archive_entry_list *of, bti_names *names) {
+    const char *twice;
+    BTI_TRY(bti_entries_list(of, names, &twice));
     return twice ? bti_bson_fail(&c->julia.bson, BT_DATA_LOSS, 0, "the name \"%s\" is of two values",
                                  bti_quote(twice).text)
                  : BT_OK;
@@ -180,18 +162,18 @@ static bt_status list_names(const content *c, const entries *of, bti_names *name
 
 static bt_status describe_tensor(const bt_tensors *t, int index, bti_tensor *described) {
     const content *c = t->content;
-    const entry *e = &c->tensors.items[index];
+    const bti_archive_entry *e = &c->entries.tensors.items[index];
     bti_julia_value v;
-    BTI_TRY(bti_julia_look(&c->julia, e->node, &v));
+    BTI_TRY(bti_julia_look(&c->julia, e->number, &v));
     *described = (bti_tensor){e->value ? e->value : bti_tensor_dtype_of(v.dtype)->name, v.dtype, v.rank, v.shape};
     return BT_OK;
 }
 
 static bt_array *read_tensor(const bt_tensors *t, int index) {
     const content *c = t->content;
-    const entry *e = &c->tensors.items[index];
+    const bti_archive_entry *e = &c->entries.tensors.items[index];
     bti_julia_value v;
-    if (bti_julia_look(&c->julia, e->node, &v) != BT_OK) return bti_file_poison();
+    if (bti_julia_look(&c->julia, e->number, &v) != BT_OK) return bti_file_poison();
     if (v.dtype == BT_DTYPE_COUNT || v.rank > BT_MAX_RANK)
         return bti_poisonf(BT_UNIMPLEMENTED, "%s: array \"%s\" has elements of %s and %d dimensions; berth has %s",
                            t->file.path, bti_quote(e->name).text, v.name, v.rank,
@@ -206,22 +188,17 @@ static bt_array *read_tensor(const bt_tensors *t, int index) {
 
 static const char *find_bson_metadata(const bt_tensors *t, const char *key) {
     const content *c = t->content;
-    int index = bti_names_find(&c->keys, key);
-    return index < 0 ? NULL : c->metadata.items[index].value;
+    return bti_entries_value(&c->entries, key);
 }
 
 static const char *bson_metadata_name(const bt_tensors *t, int index) {
     const content *c = t->content;
-    return index < c->keys.count ? c->keys.names[index] : NULL;
+    return bti_entries_key(&c->entries, index);
 }
 
 static void clear_bson(void *object) {
     content *c = object;
-    for (size_t i = 0; i < c->tensors.count; i++) free_entry(&c->tensors.items[i]);
-    for (size_t i = 0; i < c->metadata.count; i++) free_entry(&c->metadata.items[i]);
-    bti_vec_free(&c->tensors);
-    bti_vec_free(&c->metadata);
-    bti_names_free(&c->keys);
+    bti_entries_free(&c->entries);
     bti_julia_free(&c->julia);
     bti_free(c);
 }
@@ -236,8 +213,8 @@ bt_status bti_open_bson(bt_tensors *t) {
     walk w = {.c = c};
     bt_status status = visit(&w, 0, 0);
     bti_str_free(&w.path);
-    if (status == BT_OK) status = list_names(c, &c->tensors, &t->names);
-    if (status == BT_OK) status = list_names(c, &c->metadata, &c->keys);
+    if (status == BT_OK) status = list_names(c, &c->entries.tensors, &t->names);
+    if (status == BT_OK) status = list_names(c, &c->entries.metadata, &c->entries.keys);
     return status;
 }
 

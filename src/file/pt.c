@@ -9,22 +9,16 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "file/pickle.h"
+#include "file/entries.h"
 #include "file/safetensors.h"
 #include "file/strides.h"
 #include "file/tensors.h"
-
-typedef struct entry {
-    char *name, *value; /* value: of metadata, else NULL */
-    int tensor;         /* of the pickle; -1: metadata */
-} entry;
-typedef BTI_VEC(entry) entries;
 
 typedef struct content {
     bti_file pickled;
     bti_pickle pickle;
     char *folder; /* "archive/" */
-    entries tensors, metadata;
-    bti_names keys; /* of the metadata */
+    bti_entries entries;
 } content;
 
 /* --- names ----------------------------------------------------------------------------------------------------------- */
@@ -34,29 +28,18 @@ enum { MOST_DEPTH = 100, LONGEST_NAME = 4096, MOST_VISITS = 1000 /* of a small p
 typedef struct walk {
     content *c;
     bti_str path;
-    uint64_t visits, text_bytes; /* bounded: dicts that stand in several places multiply */
+    uint64_t visits; /* bounded: dicts that stand in several places multiply */
 } walk;
 
 static bt_status is_damaged(const walk *w, const char *reason) {
     return bti_file_damaged(&w->c->pickled, 0, "%s", reason);
 }
 
-static void free_entry(entry *e) {
-    bti_free(e->name);
-    bti_free(e->value);
-}
-
 /* Takes `value` over. */
 static bt_status add_entry(walk *w, int tensor, char *value) {
-    entry e = {bti_strdup(bti_str_text(&w->path)), value, tensor};
-    w->text_bytes += w->path.length + (value ? strlen(value) : 0);
-    bt_status status = BT_OK;
-    if (w->text_bytes > 16 * w->c->pickled.size + (1 << 20))
-        status = is_damaged(w, "its names and texts are much longer than itself");
-    else if (!e.name || (tensor < 0 && !value) || !bti_vec_push(tensor < 0 ? &w->c->metadata : &w->c->tensors, e))
-        status = bti_no_memory();
-    if (status != BT_OK) free_entry(&e);
-    return status;
+    BTI_TRY(bti_entries_add(&w->c->entries, &w->path, tensor, value));
+    if (w->c->entries.text_bytes <= 16 * w->c->pickled.size + (1 << 20)) return BT_OK;
+    return is_damaged(w, "its names and texts are much longer than itself");
 }
 
 /* The shortest decimal that is this number, with a point in all locales. */
@@ -152,10 +135,9 @@ static bt_status visit(walk *w, int value, int depth) {
     }
 }
 
-static bt_status list_names(const content *c, const entries *of, bti_names *names) {
-    if (of->count > INT32_MAX / 2 || !bti_names_make(names, (int)of->count)) return bti_no_memory();
-    for (size_t i = 0; i < of->count; i++) names->names[i] = of->items[i].name;
-    const char *twice = bti_names_sort(names);
+static bt_status list_names(const content *c, const bti_archive_entry_list *of, bti_names *names) {
+    const char *twice;
+    BTI_TRY(bti_entries_list(of, names, &twice));
     return twice ? bti_file_damaged(&c->pickled, 0, "the name \"%s\" stands for two values", bti_quote(twice).text)
                  : BT_OK;
 }
@@ -164,8 +146,8 @@ static bt_status name_tensors(bt_tensors *t, content *c) {
     walk w = {.c = c};
     bt_status status = visit(&w, c->pickle.root, 0);
     bti_str_free(&w.path);
-    if (status == BT_OK) status = list_names(c, &c->tensors, &t->names);
-    if (status == BT_OK) status = list_names(c, &c->metadata, &c->keys);
+    if (status == BT_OK) status = list_names(c, &c->entries.tensors, &t->names);
+    if (status == BT_OK) status = list_names(c, &c->entries.metadata, &c->entries.keys);
     return status;
 }
 
@@ -173,7 +155,7 @@ static bt_status name_tensors(bt_tensors *t, content *c) {
 
 static const bti_pickle_tensor *tensor_at(const bt_tensors *t, int index) {
     const content *c = t->content;
-    return &c->pickle.tensors.items[c->tensors.items[index].tensor];
+    return &c->pickle.tensors.items[c->entries.tensors.items[index].number];
 }
 
 static bt_status describe_tensor(const bt_tensors *t, int index, bti_tensor *described) {
@@ -276,22 +258,17 @@ static bt_array *read_tensor(const bt_tensors *t, int index) {
 
 static const char *find_metadata(const bt_tensors *t, const char *key) {
     const content *c = t->content;
-    int index = bti_names_find(&c->keys, key);
-    return index < 0 ? NULL : c->metadata.items[index].value;
+    return bti_entries_value(&c->entries, key);
 }
 
 static const char *pickled_metadata_name(const bt_tensors *t, int index) {
     const content *c = t->content;
-    return index < c->keys.count ? c->keys.names[index] : NULL;
+    return bti_entries_key(&c->entries, index);
 }
 
 static void clear_content(void *object) {
     content *c = object;
-    for (size_t i = 0; i < c->tensors.count; i++) free_entry(&c->tensors.items[i]);
-    for (size_t i = 0; i < c->metadata.count; i++) free_entry(&c->metadata.items[i]);
-    bti_vec_free(&c->tensors);
-    bti_vec_free(&c->metadata);
-    bti_names_free(&c->keys);
+    bti_entries_free(&c->entries);
     bti_free(c->folder);
     bti_pickle_free(&c->pickle);
     bti_file_close(&c->pickled);
