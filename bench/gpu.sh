@@ -9,13 +9,13 @@
 #   --one-in N       of N conformance cases one is run (8), BERTH_TEST_DRAW=0, 1... says which; 1: all
 #   --rows A,B       parts bench and peers measure these rows
 #   --seconds N      time for all parts (585)
-#   --parts A,B      only these parts (build conformance golden tests examples contexts sanitizer first bench peers)
+#   --parts A,B      only these parts (build conformance golden tests examples training contexts sanitizer first bench peers)
 # Each part has a time limit of its own; one that fails does not stop the others. Written are table.md, figures.json and log.txt.
 # Exit code: 0, 1 when a part failed, 77 when there is no such device.
 set -uo pipefail
 export LC_ALL=C.UTF-8
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
-names=(build conformance golden tests examples contexts sanitizer first bench peers)
+names=(build conformance golden tests examples training contexts sanitizer first bench peers)
 # Tests that say the same on any device.
 device_tests="array.plan_cache function.call function.donate function.fill function.large function.sizes function.steps function.updating
     grad.rules ops.control ops.ops tests.ahead tests.boxes tests.call tests.custom_kernel tests.custom_results tests.epilogues"
@@ -244,6 +244,24 @@ part_examples() {
     [ $failed -eq 0 ]
 }
 
+# The demonstrations, each a process; their own checks say whether what they learned is enough.
+part_training() {
+    local name passed=0 failed=0
+    local -A processes=()
+    for name in '' conv lstm vae gpt; do
+        BERTH_FLAGS=$BERTH_FLAGS,default_device=$device timeout -k 5 110 "$build/berth" demo $name \
+            --save "$work/demo.${name:-digits}.safetensors" >"$work/demo.${name:-digits}" 2>&1 </dev/null & processes[${name:-digits}]=$!
+    done
+    for name in "${!processes[@]}"; do
+        wait "${processes[$name]}" && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "$name failed"; }
+        printf '\n%s:\n' "$name"
+        tail -n 25 "$work/demo.$name"
+    done
+    rm -f "$work"/demo.*.safetensors
+    echo "$passed demonstrations passed, $failed failed"
+    [ $failed -eq 0 ]
+}
+
 # Two names for one card in one program, then two programs that use the card at once.
 part_contexts() {
     local first second rc=0
@@ -396,12 +414,15 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
     bench_groups+=$'\nsort sort_short sort4m sort_rows topk permutation normal scatter_add scatter_add_one scatter_axis scatter_rows embedding_grad take_gradient'
     bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18\nscan_steps while_steps gru_forward gru_step'
+    bench_groups+=$'\nattention attention_causal attention_grad kv_cache gpt_step gpt_step_bf16'
+    bench_groups+=$'\nfft fft_lines cholesky short_rows nbody softmax_gradient layer_norm_gradient hvp'
     peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
         [ $side != 8192 ] || peer_rows+=" step_small step_medium step_large random100m launch launch_100 launch_graph"
     done
     peer_rows+=" conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 sort4m sort_rows topk permutation normal scatter_rows embedding_grad"
+    peer_rows+=" attention attention_causal attention_grad kv_cache gpt_step gpt_step_bf16 fft fft_lines"
     peer_rows+=" elementwise_compiled softmax layer_norm gru_forward gru_step random100m_mixed compile startup"
 else
     programs=1
@@ -429,6 +450,7 @@ part conformance 150 &
 part golden 150 &
 part tests 120 &
 part examples 120 &
+part training 120 &
 part contexts 60 &
 part sanitizer 130 &
 wait
