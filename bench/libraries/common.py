@@ -225,6 +225,25 @@ def batch(network):
     return x, integers(2, network.sizes[-1], network.batch)
 
 
+# ---- training steps of models (src/cli/bench_models.c): inputs, layers as (in, out, places of a filter; 0: dense), rate
+
+MODELS = {
+    "conv_step": ([floats(1, 0, 1, 64, 1, 28, 28), integers(2, 10, 64)], ((1, 32, 9), (32, 64, 9), (64 * 49, 128, 0), (128, 10, 0)), 0.05),
+    "vae_step": ([floats(1, 0, 1, 128, 784), floats(2, -1.7, 1.7, 128, 20)],
+                 ((784, 400, 0), (400, 20, 0), (400, 20, 0), (20, 400, 0), (400, 784, 0)), 1e-3),
+}
+
+
+def model_parameters(row):
+    """W and b of each layer in turn."""
+    found = []
+    for i, (size_in, size_out, places) in enumerate(MODELS[row][1]):
+        limit = numpy.float32((6 / ((size_in + size_out) * max(places, 1))) ** 0.5)
+        shape = (size_out, size_in, 3, 3) if places else (size_in, size_out)
+        found += [floats(10 + 2 * i, -limit, limit, *shape), numpy.zeros(size_out, numpy.float32)]
+    return found
+
+
 # ---- loops (src/cli/bench_loops.c)
 
 SCAN_STEPS, WHILE_STEPS = 1_000_000, 100_000
@@ -256,7 +275,7 @@ def startup(source):
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
               "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3,
-              "fft": 1e-3, "fft_lines": 1e-3, "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "nbody": 1e-3}
+              "fft": 1e-3, "fft_lines": 1e-3, "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "conv_step": 1e-4, "vae_step": 1e-4, "nbody": 1e-3}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
 TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}

@@ -7,6 +7,7 @@ import numpy
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, MILLION, NETWORKS, PLACES, PRODUCT_KINDS,
                     PRODUCT_SIDES, SCAN_STEPS, TOKENS, WHILE_STEPS, Row, batch, gru_inputs, new_function, parameters, plain, resnet18, startup, thin_products)
+from jax_training import MODEL_ROWS
 
 if DEVICE != "cpu":
     jax.config.update("jax_default_matmul_precision", "highest")  # float32 as berth's, not TF32
@@ -422,6 +423,7 @@ JIT = {
     "hvp": compiled("hvp", curvature),
     "compile": compile_new,
     **{name: step(name) for name in NETWORKS},
+    **MODEL_ROWS,
     "gru_forward": gru_forward,
     "gru_step": gru_step,
     "scan_steps": scan_steps,

@@ -1,11 +1,11 @@
 """The training steps of src/cli/bench_gpt.c in PyTorch: float32, and bfloat16 by torch.autocast."""
 import numpy
-import torch
 from torch.nn import functional
 
-from common import DEVICE, Row, floats, integers
+from common import floats, integers
+from torch_training import training
 
-BATCH, PLACES, WIDTH, HEADS, LAYERS, WORDS, RATE, CHECKED_STEPS = 4, 256, 384, 6, 4, 8192, 0.1, 5
+BATCH, PLACES, WIDTH, HEADS, LAYERS, WORDS, RATE = 4, 256, 384, 6, 4, 8192, 0.1
 SHAPES = [(WIDTH,), (WIDTH,), (WIDTH, 3 * WIDTH), (3 * WIDTH,), (WIDTH, WIDTH), (WIDTH,), (WIDTH,), (WIDTH,), (WIDTH, 4 * WIDTH), (4 * WIDTH,),
           (4 * WIDTH, WIDTH), (WIDTH,)]
 
@@ -42,25 +42,4 @@ def loss_of(p, words, following):
 
 
 def gpt_step(autocast):
-    def prepare():
-        words, following = (torch.from_numpy(integers(seed, WORDS, BATCH, PLACES)).to(DEVICE).long() for seed in (1, 2))
-        values = [torch.tensor(value, device=DEVICE, requires_grad=True) for value in parameters()]
-        optimizer = torch.optim.SGD(values, lr=RATE)
-
-        def run(repetition):
-            optimizer.zero_grad()
-            with torch.autocast(DEVICE, torch.bfloat16, enabled=autocast):
-                loss = loss_of(values, words, following)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        def check():
-            with torch.no_grad():
-                for value, start in zip(values, parameters()):
-                    value.copy_(torch.from_numpy(start))
-            return torch.stack([run(0).detach() for _ in range(CHECKED_STEPS)])
-
-        return Row(run, check)
-
-    return prepare
+    return training([integers(seed, WORDS, BATCH, PLACES) for seed in (1, 2)], parameters, loss_of, RATE, autocast)

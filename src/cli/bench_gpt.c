@@ -1,9 +1,8 @@
 /* A training step of a small GPT in the form of GPT-2: forward, backward and update as one function, in float32 or in bfloat16 by BT_AUTOCAST. */
 #include "cli/bench_gpt.h"
 
-#include <math.h>
-
 #include "cli/bench_inputs.h"
+#include "cli/bench_training.h"
 
 enum {
     BATCH = 4,
@@ -13,10 +12,8 @@ enum {
     LAYERS = 4,
     WORDS = 8192,
     OF_LAYER = 12, /* parameters */
-    PARAMETERS = 2 + OF_LAYER * LAYERS + 2,
-    CHECKED_STEPS = 5
+    PARAMETERS = 2 + OF_LAYER * LAYERS + 2
 };
-static const double rate = 0.1;
 _Static_assert((int)PARAMETERS <= (int)BENCH_PARAMETERS, "parameters do not fit");
 
 /* Of all tokens with their places: the embedding of words, which the logits share, that of places, the layers, the last norm. */
@@ -54,59 +51,30 @@ static bt_array *layer(bt_array *x, bt_array *const *p) {
     return bt_add(x, linear(bt_gelu(linear(bt_layer_norm(x, p[6], p[7], 1e-5), p + 8)), p + 10));
 }
 
-static bt_array *loss_of(bt_array *const *p, bt_array *words, bt_array *next) {
-    bt_array *x = bt_add(bt_take(p[0], words, 0), p[1]);
+static bt_array *loss_of(bt_array *const *p, bt_array *const *inputs) {
+    bt_array *x = bt_add(bt_take(p[0], inputs[0], 0), p[1]);
     for (int i = 0; i < LAYERS; i++) x = layer(x, p + 2 + OF_LAYER * i);
     x = bt_layer_norm(x, p[PARAMETERS - 2], p[PARAMETERS - 1], 1e-5);
-    return bt_cross_entropy(bt_matmul_t(x, p[0], false, true), next);
+    return bt_cross_entropy(bt_matmul_t(x, p[0], false, true), inputs[1]);
 }
 
-static bool prepare_step(bench_work *work, bt_dtype dtype) {
-    bt_shared **variables = work->parameters;
-    bt_array *values[PARAMETERS], *grads[PARAMETERS], *loss;
-    bt_array *inputs[2] = {bt_input(BT_I32, BATCH, PLACES), bt_input(BT_I32, BATCH, PLACES)};
-    bt_update updates[PARAMETERS];
+static const bench_trained gpt = {PARAMETERS, initial_parameter, loss_of, 0.1};
+
+/* Words, and those that follow. */
+static bool prepare_gpt(bench_work *work, bt_dtype dtype) {
     for (uint32_t i = 0; i < 2; i++) work->inputs[i] = bench_integers(i + 1, WORDS, BT_SHAPE(BATCH, PLACES));
-    for (int i = 0; i < PARAMETERS; i++) {
-        variables[i] = bt_shared_new(initial_parameter(i), NULL);
-        values[i] = bt_value(variables[i]);
-    }
-    BT_AUTOCAST(dtype) loss = loss_of(values, inputs[0], inputs[1]);
-    if (bt_grad_shared(loss, variables, PARAMETERS, grads) != BT_OK) return false;
-    for (int i = 0; i < PARAMETERS; i++)
-        updates[i] = (bt_update){variables[i], bt_sub(values[i], bt_mul(grads[i], bt_num(rate)))};
-    work->function = bt_function_new(inputs, 2, &loss, 1, updates, PARAMETERS);
-    return bt_function_status(work->function) == BT_OK;
+    return bench_prepare_training(work, &gpt, dtype);
 }
-
-/* Waits for the variables too. */
-static bt_array *run(bench_work *work) {
-    bt_array *loss = bt_call1(work->function, work->inputs, 2);
-    if (bt_block(loss) != BT_OK) return loss;
-    for (int i = 0; i < PARAMETERS; i++) {
-        bt_array *parameter = bt_value(work->parameters[i]);
-        if (bt_block(parameter) != BT_OK) return parameter;
-    }
-    return loss;
-}
-
-/* The losses of the first steps. */
-static bt_array *check(bench_work *work) {
-    bt_array *values[PARAMETERS], *losses[CHECKED_STEPS];
-    for (int i = 0; i < PARAMETERS; i++) values[i] = initial_parameter(i);
-    (void)bt_set_all(work->parameters, values, PARAMETERS);
-    for (int i = 0; i < CHECKED_STEPS; i++) losses[i] = run(work);
-    return bt_stack(losses, CHECKED_STEPS, 0);
-}
-
-static bool prepare_f32(bench_work *work) { return prepare_step(work, BT_F32); }
-static bool prepare_bf16(bench_work *work) { return prepare_step(work, BT_BF16); }
+static bool prepare_f32(bench_work *work) { return prepare_gpt(work, BT_F32); }
+static bool prepare_bf16(bench_work *work) { return prepare_gpt(work, BT_BF16); }
+static bt_array *check(bench_work *work) { return bench_first_losses(work, &gpt); }
 
 #define TOKENS (1.0 * BATCH * PLACES)
 /* Products of the layers and the logits, forward and both gradients. */
 #define FLOPS (6 * TOKENS * (12.0 * WIDTH * WIDTH * LAYERS + 1.0 * WIDTH * WORDS))
 
 const bench_row bench_gpt_rows[BENCH_GPT_ROWS] = {
-    {"gpt_step", "training step of a GPT of 4 layers of 384, 1,024 tokens", prepare_f32, run, check, .flops = FLOPS},
-    {"gpt_step_bf16", "the same in a BT_AUTOCAST(BT_BF16) block", prepare_bf16, run, check, .flops = FLOPS},
+    {"gpt_step", "training step of a GPT of 4 layers of 384, 1,024 tokens", prepare_f32, bench_train, check,
+     .flops = FLOPS},
+    {"gpt_step_bf16", "the same in a BT_AUTOCAST(BT_BF16) block", prepare_bf16, bench_train, check, .flops = FLOPS},
 };

@@ -14,6 +14,7 @@
 #include "cli/bench_inputs.h"
 #include "cli/bench_lines.h"
 #include "cli/bench_loops.h"
+#include "cli/bench_models.h"
 #include "cli/bench_start.h"
 #include "cli/bench_steps.h"
 #include "cli/bench_transforms.h"
@@ -355,8 +356,8 @@ static const bench_row launch_rows[] = {
 
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
 _Static_assert(COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
-                       BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_GPT_ROWS + BENCH_LOOP_ROWS +
-                       COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows) <=
+                       BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_MODEL_ROWS + BENCH_GPT_ROWS +
+                       BENCH_LOOP_ROWS + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows) <=
                    BENCH_MOST_ROWS,
                "rows do not fit");
 
@@ -372,6 +373,7 @@ static const struct {
               {bench_transform_rows, BENCH_TRANSFORM_ROWS},
               {bench_start_rows, BENCH_START_ROWS},
               {bench_step_rows, BENCH_STEP_ROWS},
+              {bench_model_rows, BENCH_MODEL_ROWS},
               {bench_gpt_rows, BENCH_GPT_ROWS},
               {bench_loop_rows, BENCH_LOOP_ROWS},
               {large_rows, COUNT(large_rows)},
@@ -380,7 +382,8 @@ static const struct {
 
 int bench_common_row_count(void) {
     return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
-           BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_GPT_ROWS + BENCH_LOOP_ROWS;
+           BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_MODEL_ROWS + BENCH_GPT_ROWS +
+           BENCH_LOOP_ROWS;
 }
 int bench_row_count(void) {
     return bench_common_row_count() + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows);

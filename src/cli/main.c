@@ -44,7 +44,7 @@ static const struct command {
      "softmax_gradient conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 attention\n"
      "attention_causal attention_grad kv_cache matmul_vmap softmax_vmap gather_vmap\n"
      "example_gradients example_gradients_by_hand hvp compile startup step_small step_medium step_large\n"
-     "gpt_step gpt_step_bf16 gru_forward gru_step scan_steps while_steps; with --device also\n"
+     "conv_step vae_step gpt_step gpt_step_bf16 gru_forward gru_step scan_steps while_steps; with --device also\n"
      "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather,\n"
      "matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, upload download\n"
      "upload_pinned download_pinned, launch launch_100 launch_graph. Each row is\n"
