@@ -404,8 +404,8 @@ export LD_LIBRARY_PATH=$build:$build/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PA
 large="large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather"
 copies="upload download upload_pinned download_pinned"
 if [ "$shrink" = 1 ]; then
-    programs=10
-    bench_groups="$large"$'\n'"$copies"
+    programs=6
+    bench_groups="$large"$'\n'"$copies"$'\nattention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16'
     for side in 1024 2048 4096 8192 16384; do
         bench_groups+=$'\n'"matmul_f32_$side matmul_tf32_$side matmul_fast_bf16_$side matmul_bf16_$side"
     done
@@ -414,7 +414,6 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
     bench_groups+=$'\nsort sort_short sort4m sort_rows topk permutation normal scatter_add scatter_add_one scatter_axis scatter_rows embedding_grad take_gradient'
     bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18\nscan_steps while_steps gru_forward gru_step'
-    bench_groups+=$'\nattention attention_causal attention_grad kv_cache gpt_step gpt_step_bf16'
     bench_groups+=$'\nfft fft_lines cholesky short_rows nbody softmax_gradient layer_norm_gradient hvp'
     peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
@@ -422,7 +421,7 @@ if [ "$shrink" = 1 ]; then
         [ $side != 8192 ] || peer_rows+=" step_small step_medium step_large random100m launch launch_100 launch_graph"
     done
     peer_rows+=" conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 sort4m sort_rows topk permutation normal scatter_rows embedding_grad"
-    peer_rows+=" attention attention_causal attention_grad kv_cache gpt_step gpt_step_bf16 fft fft_lines"
+    peer_rows+=" attention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16 fft fft_lines"
     peer_rows+=" elementwise_compiled softmax layer_norm gru_forward gru_step random100m_mixed compile startup"
 else
     programs=1
@@ -448,10 +447,11 @@ if [ -n "$absent" ]; then
 fi
 part conformance 150 &
 part golden 150 &
-part tests 120 &
 part examples 120 &
 part training 120 &
 part contexts 60 &
+wait
+part tests 120 &
 part sanitizer 130 &
 wait
 part first 40
