@@ -241,20 +241,25 @@ part_exchange() {
     build release libberth || return 1
     noted '^exchange:' python3 tests/exchange/run.py
 }
+# Reference cases as functions, exported as StableHLO and run by JAX.
+part_export() {
+    build release golden || return 1
+    noted '^stablehlo:' python3 tests/stablehlo/run.py
+}
 part_ray() {
     build release || return 1
     python3 bench/tasks.py --repetitions 1 --shrink 10
 }
 
 parts=(build demo layers circles names format headers ctest emulated golden readme asan tsan valgrind fuzz)
-peer_parts=(peers exchange ray)
+peer_parts=(peers exchange export ray)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [circles]="files form no circle"
     [names]="a name has one meaning" [format]="clang-format"
     [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
-    [exchange]="files and DLPack beside NumPy, PyTorch, JAX" [ray]="tasks beside Ray"
+    [exchange]="files and DLPack beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [ray]="tasks beside Ray"
 )
 
 check() {

@@ -6,7 +6,7 @@
  * its owner where the process may set it. Files that are read are not trusted: every size is checked before memory is
  * allocated, and a malformed file is refused with the offset and the reason (DATA_LOSS). All calls block. Formats:
  * safetensors (huggingface.co/docs/safetensors), also in shards; .npy and .npz (NumPy's NEP 1); .pt of PyTorch
- * (read only); BSON as Flux's users write it with BSON.jl (bsonspec.org); CSV.
+ * (read only); BSON as Flux's users write it with BSON.jl (bsonspec.org); CSV; StableHLO (openxla.org/stablehlo; written only).
  */
 #ifndef BERTH_FILE_H
 #define BERTH_FILE_H
@@ -161,6 +161,17 @@ BT_API BT_MUST_USE bt_status bt_save_npy(const char *path, bt_array *array);
  * Errors name line and column. */
 BT_API bt_array *bt_load_csv(const char *path, bt_dtype dtype);
 #define bt_load_csv(...) BTI_AT(bt_array *, bt_load_csv(__VA_ARGS__))
+
+/* --- functions for other compilers ------------------------------------------------------------------------------------- */
+
+/* Writes the function as a StableHLO module, as text, which XLA's compilers, plugins of PJRT and JAX take: `@main`, whose arguments are the inputs and then the
+ * variables that are read, in the order of the comments at the top; its results the outputs, then the new values of the variables that are updated, each of
+ * which may take the memory of its old one. Constants of the function are written with their elements; devices are not part of it. Replaces the file whole or not
+ * at all. Blocks while constants are computed. Any thread.
+ * FAILED_PRECONDITION: an input has an unknown size. UNIMPLEMENTED, with the operation and its line: functions of the program's (bt_custom_call, bt_debug_print),
+ * linear algebra, Fourier transforms, sums over devices. */
+BT_API BT_MUST_USE bt_status bt_function_export(const bt_function *function, const char *path);
+#define bt_function_export(...) BTI_AT_MUST(bt_function_export(__VA_ARGS__))
 
 /* --- other libraries' arrays in memory (DLPack 1.x) -------------------------------------------------------------------
  * The structures are those of dlpack.h; <berth/dlpack.h> has them for programs that do not have that. */

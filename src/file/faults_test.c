@@ -18,7 +18,7 @@
 #include "base/error.h"
 
 static char folder[] = "/tmp/berth-faults-XXXXXX";
-enum { FILES = 8 };
+enum { FILES = 9 };
 static char path[FILES][96];
 
 /* One element's sum tells the file: what the first save wrote, or the second. */
@@ -127,6 +127,16 @@ static bt_layer *tied_model(void) {
     return bt_chain(one, bt_dense_from(bt_ones(BT_F32, 3, 2), NULL, NULL), one, bt_flatten_layer());
 }
 
+static bt_status modules(void) {
+    bt_shared *w = bt_shared_new(bt_ones(BT_F32, 2), NULL);
+    bt_array *x = bt_input(BT_F32, 2),
+             *y = bt_mul(bt_add(x, bt_from((float[]){1, 2}, BT_F32, BT_SHAPE(2))), bt_value(w));
+    bt_update update = {w, bt_sort(y, 0)};
+    bt_function *function = bt_function_new(&x, 1, &y, 1, &update, 1);
+    BTI_TRY(bt_function_status(function));
+    return bt_function_export(function, path[8]);
+}
+
 static bt_status structures(void) {
     BTI_TRY(bt_save_model(path[1], tied_model()));
     BTI_TRY(expect_model(path[1]));
@@ -190,7 +200,8 @@ static int begin(void **state) {
                                              "e.safetensors.index.json",
                                              "e-00001-of-00002.safetensors",
                                              "e-00002-of-00002.safetensors",
-                                             "f.bson"};
+                                             "f.bson",
+                                             "g.mlir"};
     for (int i = 0; i < FILES; i++) snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
     FILE *csv = fopen(path[2], "w");
     if (!csv) return -1;
@@ -204,7 +215,8 @@ static int end(void **state) {
 }
 
 int main(void) {
-    static bt_status (*const programs[])(void) = {tensors, numbers, model, archives, shards, pickles, structures, flux};
+    static bt_status (*const programs[])(void) = {tensors, numbers,    model, archives, shards,
+                                                  pickles, structures, flux,  modules};
     const struct CMUnitTest tests[] = {
         {"tensors", the_nth_allocation_fails, NULL, NULL, (void *)&programs[0]},
         {"numbers", the_nth_allocation_fails, NULL, NULL, (void *)&programs[1]},
@@ -214,6 +226,7 @@ int main(void) {
         {"pickles", the_nth_allocation_fails, NULL, NULL, (void *)&programs[5]},
         {"structures", the_nth_allocation_fails, NULL, NULL, (void *)&programs[6]},
         {"flux", the_nth_allocation_fails, NULL, NULL, (void *)&programs[7]},
+        {"modules", the_nth_allocation_fails, NULL, NULL, (void *)&programs[8]},
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

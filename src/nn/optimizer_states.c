@@ -60,7 +60,11 @@ void bti_optimizer_clear_states(bt_optimizer *optimizer) {
 
 /* --- common values ---------------------------------------------------------------------------------------------------- */
 
-static const char *const common_names[BTI_COMMON_VALUES] = {"count", "accumulated_steps", "loss_scale", "finite_steps"};
+static const char *const common_names[BTI_COMMON_VALUES] = {
+    [BTI_COUNT] = "count",      [BTI_ACCUMULATED] = "accumulated_steps",
+    [BTI_SCALE] = "loss_scale", [BTI_FINITE] = "finite_steps",
+    [BTI_NORM] = "norm",        [BTI_RATE_F32] = "rate",
+    [BTI_RATE_F64] = "rate_f64"};
 
 /* In the order of their making; NULL without memory. `parameter` is in an entry that is retained. */
 static bti_common *make_common(bt_optimizer *optimizer, const bt_shared *parameter) {
@@ -84,7 +88,6 @@ static double first_value(const bt_optimizer *optimizer, bti_common_value k) {
 
 static void name_common(const bt_optimizer *optimizer, const bti_common *c, bti_common_value k, bt_shared *made) {
     char name[80];
-    if (!common_names[k]) return;
     int length = snprintf(name, sizeof name, "%s.%s", optimizer->rule->name, common_names[k]);
     if (c->number) snprintf(name + length, sizeof name - (size_t)length, ".%d", c->number);
     bt_shared_set_name(made, name);

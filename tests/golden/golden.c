@@ -5,7 +5,7 @@
  *   printing    JSON whose cases have `text` and `repr`
  * Everything goes through the public API on the default device; BERTH_FLAGS chooses it. Exit codes: 0 all agree, 1 some do
  * not, 2 a file cannot be read or has another form. */
-#include "golden/golden.h"
+#include "golden/export.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -162,6 +162,8 @@ static bool prepare_mirrored(void) {
            (bt_set_devices("sim:gpu*4") == BT_OK && bt_set_default_device("cpu") == BT_OK);
 }
 
+const char *golden_export_folder;
+
 int main(int argc, char **argv) {
     tally t = {0};
     bool mirrored = false, usable = true;
@@ -173,13 +175,15 @@ int main(int argc, char **argv) {
             verbose = true;
         else if (!strncmp(argv[i], "--every=", 8))
             every = atoi(argv[i] + 8);
+        else if (!strncmp(argv[i], "--export=", 9))
+            golden_export_folder = argv[i] + 9;
         else
             files++;
     }
     const char *number = getenv("BERTH_TEST_DRAW");
     const golden_draw draw = {every, number && every > 0 ? atoi(number) % every : 0};
     if (!files || every < 1) {
-        fputs("usage: golden [--mirrored] [--every=N] [--verbose] FILE...\n", stderr);
+        fputs("usage: golden [--mirrored] [--every=N] [--export=FOLDER] [--verbose] FILE...\n", stderr);
         return 2;
     }
     if (bt_check_flags() != BT_OK || (mirrored && !prepare_mirrored())) {
@@ -189,6 +193,10 @@ int main(int argc, char **argv) {
     if (getenv("BERTH_EMULATED")) printf("on cuda-emulated, compiled by NVRTC %s\n", getenv("BERTH_EMULATED"));
     for (int i = 1; i < argc; i++) {
         if (!strncmp(argv[i], "--", 2)) continue;
+        if (golden_export_folder && !strcmp(argv[i], "programs")) {
+            golden_export_programs(&t);
+            continue;
+        }
         if (!run_file(argv[i], mirrored, draw, &t)) usable = false;
     }
     if (every > 1) printf("BERTH_TEST_DRAW=%d of %d draws of operations\n", draw.number, every);

@@ -30,6 +30,13 @@ typedef struct golden_draw {
     int every, number;
 } golden_draw;
 
+/* Of a case that asks for gradients: by which inputs, and for which gradient of the result. */
+enum { GOLDEN_MAX_TENSORS = 64 };
+typedef struct golden_gradient {
+    int count, of[GOLDEN_MAX_TENSORS];
+    bt_array *cotangent;
+} golden_gradient;
+
 /* One file each; false: golden_unusable. */
 bool golden_operations(const char *path, bt_tensors *tensors, golden_draw draw, tally *t);
 bool golden_training(const char *path, bt_tensors *tensors, bool mirrored, tally *t);
@@ -57,6 +64,13 @@ bt_array *golden_complex(const char *op, call *c); /* parts of complex numbers, 
 /* A complex number is a pair of reals along the last axis: [..., 2]. */
 bt_array *golden_of_pairs(bt_array *pairs);
 bt_array *golden_pairs_of(bt_array *numbers);
+/* numbers[]: the inputs, those that `pairs` lists as complex numbers. */
+bool golden_numbers_of(const json_t *pairs, bt_array *const *in, int in_count, bt_array **numbers);
+/* Writes the case as a function (export.h). False with the reason. */
+bool golden_export_case(const char *stem, const char *op, call *made, bt_array *const *in, int in_count,
+                        const golden_gradient *gradient, bool gives_pairs, const json_t *pairs, char *why,
+                        size_t why_size);
+extern const char *golden_export_folder; /* NULL: nothing is exported */
 /* The first attribute of the case that the mapping did not look at; NULL when there is none. */
 const char *golden_unknown_attr(const call *c);
 

@@ -108,11 +108,10 @@ static bt_array *tensor(bt_tensors *file, const json_t *name, char *why, size_t 
 }
 
 /* The tensors of a list, at most BT_MAX_RANK * 8 of them; -1 with the reason. */
-enum { MAX_TENSORS = 64 };
 static int tensors_of(bt_tensors *file, const json_t *names, bt_array **arrays, char *why, size_t why_size) {
     size_t count = json_array_size(names);
-    if (count > MAX_TENSORS) {
-        snprintf(why, why_size, "%zu tensors; the runner takes %d", count, MAX_TENSORS);
+    if (count > GOLDEN_MAX_TENSORS) {
+        snprintf(why, why_size, "%zu tensors; the runner takes %d", count, GOLDEN_MAX_TENSORS);
         return -1;
     }
     for (size_t i = 0; i < count; i++)
@@ -132,7 +131,7 @@ static bool check_vjp(const ops_case *c, bt_tensors *file, bt_array *y, bt_array
     const json_t *vjp = json_object_get(c->json, "vjp");
     if (!json_is_object(vjp)) return true;
     const json_t *of = json_object_get(vjp, "of");
-    bt_array *wrt[MAX_TENSORS], *theirs[MAX_TENSORS], *ours[MAX_TENSORS], *cotangent;
+    bt_array *wrt[GOLDEN_MAX_TENSORS], *theirs[GOLDEN_MAX_TENSORS], *ours[GOLDEN_MAX_TENSORS], *cotangent;
     int count = tensors_of(file, json_object_get(vjp, "grads"), theirs, why, why_size);
     if (count < 0 || !(cotangent = tensor(file, json_object_get(vjp, "cotangent"), why, why_size))) return false;
     for (int i = 0; i < count; i++) {
@@ -154,7 +153,7 @@ static bool check_vjp(const ops_case *c, bt_tensors *file, bt_array *y, bt_array
 }
 
 /* `pairs` lists the inputs that are complex numbers. */
-static bool numbers_of(const json_t *pairs, bt_array **in, int in_count, bt_array **numbers) {
+bool golden_numbers_of(const json_t *pairs, bt_array *const *in, int in_count, bt_array **numbers) {
     for (int i = 0; i < in_count; i++) numbers[i] = in[i];
     size_t i;
     const json_t *number;
@@ -166,16 +165,31 @@ static bool numbers_of(const json_t *pairs, bt_array **in, int in_count, bt_arra
     return true;
 }
 
+static void export_case(const ops_case *c, bt_tensors *file, call *made, bt_array *const *in, int in_count,
+                        bool gives_pairs) {
+    static int number;
+    const json_t *vjp = json_object_get(c->json, "vjp"), *of = json_object_get(vjp, "of");
+    golden_gradient gradient = {.count = json_is_object(vjp) ? (int)json_array_size(of) : 0};
+    char stem[512], why[640] = "";
+    for (int i = 0; i < gradient.count; i++) gradient.of[i] = (int)json_integer_value(json_array_get(of, (size_t)i));
+    if (gradient.count && !(gradient.cotangent = tensor(file, json_object_get(vjp, "cotangent"), why, sizeof why)))
+        return;
+    snprintf(stem, sizeof stem, "%s/case_%d", golden_export_folder, number++);
+    bool done = golden_export_case(stem, c->op, made, in, in_count, &gradient, gives_pairs,
+                                   json_object_get(c->json, "pairs"), why, sizeof why);
+    printf("EXPORTED case_%d %s %g %g %s %s\n", number - 1, done ? "yes" : "no", c->rtol, c->atol, c->name, why);
+}
+
 static void run_case(const ops_case *c, bt_tensors *file, tally *t) {
     char why[640];
-    bt_array *in[MAX_TENSORS], *numbers[MAX_TENSORS],
+    bt_array *in[GOLDEN_MAX_TENSORS], *numbers[GOLDEN_MAX_TENSORS],
         *theirs = tensor(file, json_object_get(c->json, "output"), why, sizeof why);
     int in_count = tensors_of(file, json_object_get(c->json, "inputs"), in, why, sizeof why);
     if (!theirs || in_count < 0) {
         golden_failed(t, c->name, "%s", why);
         return;
     }
-    if (!numbers_of(json_object_get(c->json, "pairs"), in, in_count, numbers)) {
+    if (!golden_numbers_of(json_object_get(c->json, "pairs"), in, in_count, numbers)) {
         golden_failed(t, c->name, "`pairs` does not name inputs");
         return;
     }
@@ -197,8 +211,10 @@ static void run_case(const ops_case *c, bt_tensors *file, tally *t) {
     else if (!golden_agrees("result", ours, theirs, c->rtol, c->atol, why, sizeof why) ||
              !check_vjp(c, file, ours, in, in_count, why, sizeof why))
         golden_failed(t, c->name, "%s", why);
-    else
+    else {
         golden_passed(t, c->name);
+        if (golden_export_folder) export_case(c, file, &made, in, in_count, gives_pairs);
+    }
 }
 
 bool golden_operations(const char *path, bt_tensors *tensors, golden_draw draw, tally *t) {

@@ -1,0 +1,26 @@
+/* A graph as the text of a StableHLO module, for whatever loads that: plugins of PJRT, JAX, XLA's tools. Needs nothing but the graph. */
+#ifndef BTI_RENDER_STABLEHLO_H
+#define BTI_RENDER_STABLEHLO_H
+
+#include "base/str.h"
+#include "ir/node.h"
+
+typedef struct bti_hlo_graph {
+    const char *name;
+    bti_node *const *inputs; /* the arguments of @main, in this order */
+    const int *aliases;      /* by input: the output whose memory may be its own; -1: none; NULL: none at all */
+    int input_count;
+    bti_node *const *constants; /* whose elements stand in the text */
+    const void *const *data;    /* by constant: dense, row-major */
+    int constant_count;
+    bti_node *const *nodes; /* the rest, inputs before users */
+    int node_count;
+    bti_node *const *outputs; /* of @main */
+    int output_count;
+    bool highest; /* products of float32 are not rounded to less */
+} bti_hlo_graph;
+
+/* All sizes are numbers. UNIMPLEMENTED names an operation that StableHLO cannot say, and its line; RESOURCE_EXHAUSTED: memory is short. */
+bt_status bti_stablehlo_text(const bti_hlo_graph *graph, bti_str *text);
+
+#endif

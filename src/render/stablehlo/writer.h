@@ -1,0 +1,97 @@
+/* How a StableHLO module is written: values, types and lines in MLIR's generic form, which has changed least over XLA's versions. */
+#ifndef BTI_RENDER_STABLEHLO_WRITER_H
+#define BTI_RENDER_STABLEHLO_WRITER_H
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "ir/walk.h"
+
+/* A value of the text: %id, or %id#of where its line makes several. */
+typedef struct bti_hlo_value {
+    int id, of; /* of: -1 where it is the only one */
+    bti_type type;
+} bti_hlo_value;
+
+typedef BTI_VEC(bti_hlo_value) bti_hlo_values;
+
+typedef struct bti_hlo {
+    bti_str text;
+    int next;              /* the next id */
+    int depth;             /* of regions: how far lines are indented */
+    bti_numbers numbers;   /* of a node: where in `values` its results begin */
+    bti_hlo_values values; /* grows; values of tuples lie one after the other */
+    bool highest;          /* products of float32 are exact */
+    void (*write_nodes)(struct bti_hlo *w, bti_node *const *nodes,
+                        int count); /* those of a region, whose inputs have values */
+    bt_status status;               /* the first failure; its cause is in the error record */
+} bti_hlo;
+
+/* --- types ------------------------------------------------------------------------------------------------------------- */
+
+void bti_hlo_add_type(bti_str *text, const bti_type *type); /* tensor<2x3xf32> */
+void bti_hlo_add_value(bti_str *text, bti_hlo_value value);
+bti_type bti_hlo_like(const bti_type *type, bt_dtype dtype); /* the shape of another dtype */
+bti_type bti_hlo_scalar(bt_dtype dtype);
+/* A list as attributes have it: array<i64: 1, 2>. */
+void bti_hlo_add_list(bti_str *text, const int64_t *numbers, int count);
+
+/* --- lines ------------------------------------------------------------------------------------------------------------- */
+
+/* One line of one result: %7 = "stablehlo.NAME"(%1, %2) {ATTRIBUTES} : (types) -> type. attributes: NULL, or a format. */
+bti_hlo_value bti_hlo_line(bti_hlo *w, const char *name, bti_type type, int count, const bti_hlo_value *inputs,
+                           const char *attributes, ...) __attribute__((format(printf, 6, 7)));
+/* A line of several results, or with regions: begin, then each region to its return, then end, which writes attributes (NULL: none) and types. made[] come with their
+ * types and get their names. */
+int bti_hlo_begin(bti_hlo *w, const char *name, int results, int count, const bti_hlo_value *inputs);
+void bti_hlo_region(bti_hlo *w, int count, bti_hlo_value *arguments); /* of the types that they have; gives them ids */
+void bti_hlo_return(bti_hlo *w, int count, const bti_hlo_value *values); /* ends the region */
+void bti_hlo_end(bti_hlo *w, int count, const bti_hlo_value *inputs, int results, bti_hlo_value *made, int id,
+                 const char *attributes);
+void bti_hlo_indent(bti_hlo *w);
+
+/* --- what most operations are made of ---------------------------------------------------------------------------------- */
+
+bti_hlo_value bti_hlo_unary(bti_hlo *w, const char *name, bti_hlo_value x);
+bti_hlo_value bti_hlo_binary(bti_hlo *w, const char *name, bti_hlo_value x, bti_hlo_value y);
+bti_hlo_value bti_hlo_compare(bti_hlo *w, const char *direction, bti_hlo_value x, bti_hlo_value y); /* "LT" */
+bti_hlo_value bti_hlo_select(bti_hlo *w, bti_hlo_value condition, bti_hlo_value x, bti_hlo_value y);
+bti_hlo_value bti_hlo_convert(bti_hlo *w, bti_hlo_value x,
+                              bt_dtype dtype);                          /* as StableHLO's does; none when it is of it */
+bti_hlo_value bti_hlo_number(bti_hlo *w, bti_type type, double number); /* everywhere; whole of integers, exact */
+bti_hlo_value bti_hlo_bits(bti_hlo *w, bti_type type, uint64_t bits);   /* everywhere, by the bits of the dtype */
+bti_hlo_value bti_hlo_reshape(bti_hlo *w, bti_hlo_value x, int rank, const int64_t *shape);
+bti_hlo_value bti_hlo_permute(bti_hlo *w, bti_hlo_value x, const int *axes); /* axis i of the result is axes[i] of x */
+/* x's axis i is axis dims[i] of the result; axes of one element are repeated. */
+bti_hlo_value bti_hlo_broadcast(bti_hlo *w, bti_hlo_value x, const int64_t *dims, bti_type type);
+bti_hlo_value bti_hlo_iota(bti_hlo *w, bti_type type, int axis);
+bti_hlo_value bti_hlo_reverse(bti_hlo *w, bti_hlo_value x, uint32_t axes); /* a mask */
+/* Folds axes of a mask away. name: "add", "maximum"... */
+bti_hlo_value bti_hlo_reduce(bti_hlo *w, const char *name, bti_hlo_value x, bti_hlo_value start, uint32_t axes);
+/* The region of two scalars of a dtype that are combined: of reductions and scatters. */
+void bti_hlo_combine(bti_hlo *w, const char *name, bt_dtype dtype);
+
+/* The value of a node's result. */
+bti_hlo_value bti_hlo_of(bti_hlo *w, const bti_node *node);
+/* It has it: one, or those of a tuple in order. */
+void bti_hlo_set(bti_hlo *w, const bti_node *node, int count, const bti_hlo_value *values);
+/* Cannot be said in StableHLO: names the operation and the line that recorded it. */
+void bti_hlo_refuse(bti_hlo *w, const bti_node *node, const char *why);
+
+/* --- operations: by files ---------------------------------------------------------------------------------------------- */
+
+bti_hlo_value bti_hlo_elementwise(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+bti_hlo_value bti_hlo_cast(bti_hlo *w, bti_hlo_value x, bt_dtype dtype); /* the meaning of berth's */
+/* erf, erfc and erfinv, by polynomials. */
+bti_hlo_value bti_hlo_error_function(bti_hlo *w, bti_op op, bti_hlo_value x);
+bti_hlo_value bti_hlo_random(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+bti_hlo_value bti_hlo_fold(bti_hlo *w, const bti_node *node, bti_hlo_value x);
+bti_hlo_value bti_hlo_running(bti_hlo *w, const bti_node *node, bti_hlo_value x);
+bti_hlo_value bti_hlo_move(bti_hlo *w, const bti_node *node, bti_hlo_value x);
+bti_hlo_value bti_hlo_gather(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+void bti_hlo_order(bti_hlo *w, const bti_node *node, bti_hlo_value x);
+bti_hlo_value bti_hlo_product(bti_hlo *w, bti_hlo_value a, bti_hlo_value b, bti_type type);
+bti_hlo_value bti_hlo_conv(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+void bti_hlo_attention(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+void bti_hlo_control(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+
+#endif
