@@ -139,7 +139,11 @@ static int last_reduced(const bti_kernel *kernel) { return kernel->outer + kerne
 int64_t bti_entry_chunk(const bti_kernel *kernel, bti_target target, const bti_box *box) {
     if (target != BTI_CUDA_C) return bti_kernel_chunk(kernel);
     int64_t chunk = kernel->inner ? BTI_SHORT_COLUMN_CHUNK : BTI_SHORT_ROW_CHUNK;
-    return chunk * bti_pieces_of(box->extent[last_reduced(kernel)], chunk * BTI_MOST_CHUNKS);
+    int64_t extent = box->extent[last_reduced(kernel)], points = bti_entry_points(kernel, box);
+    chunk *= bti_pieces_of(extent, chunk * BTI_MOST_CHUNKS);
+    if (!kernel->inner || extent <= chunk) return chunk;
+    while (chunk > BTI_LEAST_COLUMN_CHUNK && bti_entry_sets(kernel, box, chunk) * points < BTI_BUSY_PARTS) chunk /= 2;
+    return chunk;
 }
 
 bool bti_entry_has_long_rows(const bti_kernel *kernel, const bti_box *box) {

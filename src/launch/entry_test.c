@@ -152,7 +152,10 @@ static void columns(void **state) {
     assert_int_equal(bti_entry_reductions(&kernel), 2);
     assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_PART, BTI_OPENCL_C, &box), 56);
     assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_FINISH, BTI_OPENCL_C, &box), 28);
-    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_PART, BTI_CUDA_C, &box), 28 * 9);
+    assert_int_equal(bti_entry_units(&kernel, BTI_ENTRY_PART, BTI_CUDA_C, &box),
+                     28 * 65); /* of 16 points, since they are few */
+    box.extent[0] = 4096;
+    assert_int_equal(bti_entry_chunk(&kernel, BTI_CUDA_C, &box), BTI_SHORT_COLUMN_CHUNK);
 }
 
 /* Extents; address and strides of each operand; constants in their dtype's bits; the parts. */

@@ -357,11 +357,11 @@ static void few_columns_are_cut_into_parts(void **state) {
     OK(load(&kernel, &program));
     OK(launch_kernel(program, &box));
     assert_int_equal(on.launch_count, 2);
-    expect(on.launches[0], "bti_part", 80 * 20 / BTI_GROUP + 1, BTI_GROUP, 0); /* of 128 points */
+    expect(on.launches[0], "bti_part", 640 * 20 / BTI_GROUP, BTI_GROUP, 0); /* of 16 points */
     expect(on.launches[1], "bti_finish", 20 / BTI_ACROSS_SECTOR, BTI_GROUP, 0);
     assert_int_equal(on.launches[0].last_word, gpu.scratch[0].address);
     assert_int_equal(on.launches[1].last_word, gpu.scratch[0].address);
-    assert_true(gpu.scratch[0].bytes >= 80 * 20 * 8);
+    assert_true(gpu.scratch[0].bytes >= 640 * 20 * 8);
     box.extent[0] = 100; /* one chunk */
     OK(launch_kernel(program, &box));
     expect(on.launches[2], "bti_run", 1, BTI_GROUP, 0);

@@ -11,11 +11,21 @@ static bool folds_in_lanes(const bti_c *w) { return !w->kernel->inner; }
 /* Declares "chunk", as bti_entry_chunk. */
 static void declare_chunk(bti_c *w) {
     int64_t chunk = w->kernel->inner ? BTI_SHORT_COLUMN_CHUNK : BTI_SHORT_ROW_CHUNK, most = chunk * BTI_MOST_CHUNKS;
-    if (w->target == BTI_CUDA_C)
-        bti_c_line(w, "const i64 chunk = %lld * ((W(%d) + %lld) / %lld);", (long long)chunk, bti_c_last_reduced(w),
-                   (long long)most - 1, (long long)most);
-    else
+    int last = bti_c_last_reduced(w);
+    char lines[200], points[200];
+    if (w->target != BTI_CUDA_C) {
         bti_c_line(w, "const i64 chunk = %lld;", (long long)bti_kernel_chunk(w->kernel));
+        return;
+    }
+    bti_c_line(w, "%si64 chunk = %lld * ((W(%d) + %lld) / %lld);", w->kernel->inner ? "" : "const ", (long long)chunk,
+               last, (long long)most - 1, (long long)most);
+    if (!w->kernel->inner) return;
+    bti_c_product(bti_c_line_axes(w->kernel), lines, sizeof lines);
+    bti_c_product(bti_kernel_kept_axes(w->kernel), points, sizeof points);
+    bti_c_open(w, "if (W(%d) > chunk)", last);
+    bti_c_line(w, "while (chunk > %d && %s * ((W(%d) + chunk - 1) / chunk) * %s < %d) chunk >>= 1;",
+               BTI_LEAST_COLUMN_CHUNK, lines, last, points, BTI_BUSY_PARTS);
+    bti_c_close(w);
 }
 
 static void accumulator_name(char *text, char prefix, int number) { snprintf(text, 16, "%c%d", prefix, number); }

@@ -3,7 +3,10 @@ struct bti_run_words { i64 at[7]; };
 #define W(number) words.at[number]
 KERNEL(256) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
     const i64 lines = 1;
-    const i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
+    i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
+    if (W(0) > chunk) {
+        while (chunk > 16 && 1 * ((W(0) + chunk - 1) / chunk) * W(1) < 65536) chunk >>= 1;
+    }
     const i64 units = W(1);
     for (i64 unit = (i64)GROUP * THREADS + THREAD; unit < units; unit += (i64)GROUPS * THREADS) {
         i64 rest = unit;
@@ -59,7 +62,10 @@ KERNEL(256) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
 struct bti_part_words { i64 at[8]; };
 KERNEL(256) bti_part(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_part_words words) {
     GLOBAL u8 *parts = ADDRESS(2, 7);
-    const i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
+    i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
+    if (W(0) > chunk) {
+        while (chunk > 16 && 1 * ((W(0) + chunk - 1) / chunk) * W(1) < 65536) chunk >>= 1;
+    }
     const i64 chunks = divided(W(0) + chunk - 1, chunk), sets = chunks * 1;
     const i64 kept_points = W(1);
     const i64 units = sets * kept_points;
@@ -115,7 +121,10 @@ struct bti_finish_words { i64 at[8]; };
 KERNEL(256) bti_finish(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_finish_words words) {
     EXCHANGE_OF_GROUP_BEGIN
     GLOBAL u8 *parts = ADDRESS(2, 7);
-    const i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
+    i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
+    if (W(0) > chunk) {
+        while (chunk > 16 && 1 * ((W(0) + chunk - 1) / chunk) * W(1) < 65536) chunk >>= 1;
+    }
     const i64 chunks = divided(W(0) + chunk - 1, chunk), sets = chunks * 1;
     const i64 kept_points = W(1);
     const i64 units = kept_points;
