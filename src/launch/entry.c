@@ -141,7 +141,7 @@ int64_t bti_entry_chunk(const bti_kernel *kernel, bti_target target, const bti_b
     int64_t chunk = kernel->inner ? BTI_SHORT_COLUMN_CHUNK : BTI_SHORT_ROW_CHUNK;
     int64_t extent = box->extent[last_reduced(kernel)], points = bti_entry_points(kernel, box);
     chunk *= bti_pieces_of(extent, chunk * BTI_MOST_CHUNKS);
-    if (!kernel->inner || extent <= chunk) return chunk;
+    if (!kernel->inner || extent <= BTI_WHOLE_COLUMN) return chunk;
     while (chunk > BTI_LEAST_COLUMN_CHUNK && bti_entry_sets(kernel, box, chunk) * points < BTI_BUSY_PARTS) chunk /= 2;
     return chunk;
 }

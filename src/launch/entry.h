@@ -81,11 +81,12 @@ int bti_entry_width(const bti_kernel *kernel);
 int bti_entry_tile(const bti_kernel *kernel);
 int bti_entry_tile_pitch(const bti_kernel *kernel, int operand);
 /* Points of a chunk: of a target whose groups run together short ones of long lines too, so that all of the device is busy, but at
- * most BTI_MOST_CHUNKS of a line. Columns that have more than one chunk and are few have shorter ones, down to BTI_LEAST_COLUMN_CHUNK, until there are BTI_BUSY_PARTS parts: a
+ * most BTI_MOST_CHUNKS of a line. Few columns of more than BTI_WHOLE_COLUMN points have shorter ones, down to BTI_LEAST_COLUMN_CHUNK, until there are BTI_BUSY_PARTS parts: a
  * thread walks down a chunk, and waits for memory at each point. */
 #define BTI_SHORT_ROW_CHUNK 2048
 #define BTI_SHORT_COLUMN_CHUNK 128
 #define BTI_LEAST_COLUMN_CHUNK 16
+#define BTI_WHOLE_COLUMN 64
 #define BTI_BUSY_PARTS 65536
 #define BTI_MOST_CHUNKS 8192
 int64_t bti_entry_chunk(const bti_kernel *kernel, bti_target target, const bti_box *box);

@@ -362,7 +362,7 @@ static void few_columns_are_cut_into_parts(void **state) {
     assert_int_equal(on.launches[0].last_word, gpu.scratch[0].address);
     assert_int_equal(on.launches[1].last_word, gpu.scratch[0].address);
     assert_true(gpu.scratch[0].bytes >= 640 * 20 * 8);
-    box.extent[0] = 100; /* one chunk */
+    box.extent[0] = BTI_WHOLE_COLUMN; /* one chunk */
     OK(launch_kernel(program, &box));
     expect(on.launches[2], "bti_run", 1, BTI_GROUP, 0);
     bti_gpu_unload(&gpu, NULL, program);

@@ -22,7 +22,7 @@ static void declare_chunk(bti_c *w) {
     if (!w->kernel->inner) return;
     bti_c_product(bti_c_line_axes(w->kernel), lines, sizeof lines);
     bti_c_product(bti_kernel_kept_axes(w->kernel), points, sizeof points);
-    bti_c_open(w, "if (W(%d) > chunk)", last);
+    bti_c_open(w, "if (W(%d) > %d)", last, BTI_WHOLE_COLUMN);
     bti_c_line(w, "while (chunk > %d && %s * ((W(%d) + chunk - 1) / chunk) * %s < %d) chunk >>= 1;",
                BTI_LEAST_COLUMN_CHUNK, lines, last, points, BTI_BUSY_PARTS);
     bti_c_close(w);

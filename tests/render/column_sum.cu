@@ -4,7 +4,7 @@ struct bti_run_words { i64 at[7]; };
 KERNEL(256) bti_run(MEMORY(0) MEMORY(1) const struct bti_run_words words) {
     const i64 lines = 1;
     i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
-    if (W(0) > chunk) {
+    if (W(0) > 64) {
         while (chunk > 16 && 1 * ((W(0) + chunk - 1) / chunk) * W(1) < 65536) chunk >>= 1;
     }
     const i64 units = W(1);
@@ -63,7 +63,7 @@ struct bti_part_words { i64 at[8]; };
 KERNEL(256) bti_part(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_part_words words) {
     GLOBAL u8 *parts = ADDRESS(2, 7);
     i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
-    if (W(0) > chunk) {
+    if (W(0) > 64) {
         while (chunk > 16 && 1 * ((W(0) + chunk - 1) / chunk) * W(1) < 65536) chunk >>= 1;
     }
     const i64 chunks = divided(W(0) + chunk - 1, chunk), sets = chunks * 1;
@@ -122,7 +122,7 @@ KERNEL(256) bti_finish(MEMORY(0) MEMORY(1) MEMORY(2) const struct bti_finish_wor
     EXCHANGE_OF_GROUP_BEGIN
     GLOBAL u8 *parts = ADDRESS(2, 7);
     i64 chunk = 128 * ((W(0) + 1048575) / 1048576);
-    if (W(0) > chunk) {
+    if (W(0) > 64) {
         while (chunk > 16 && 1 * ((W(0) + chunk - 1) / chunk) * W(1) < 65536) chunk >>= 1;
     }
     const i64 chunks = divided(W(0) + chunk - 1, chunk), sets = chunks * 1;
