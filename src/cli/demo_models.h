@@ -3,13 +3,7 @@
 #define BTI_CLI_DEMO_MODELS_H
 
 #include "cli/demo_data.h"
-
-typedef struct demo_options {
-    int devices, epochs; /* 0: all; the demonstration's */
-    const char *model;   /* a name; NULL: the digits on all accelerators (demo.c) */
-    const char *data, *save, *report;
-    bool quiet;
-} demo_options;
+#include "cli/demo_options.h"
 
 /* Whether there is a demonstration of that name. */
 bool demo_is_model(const char *name);
