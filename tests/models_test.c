@@ -175,6 +175,15 @@ static void the_cache_changes_nothing(void **state) {
                     at += count;
                     expect_near(logits, bt_flatten(bt_index(all, 1, at - 1), 0));
                 }
+            gpt2_reader_forget(reader, 99);
+            gpt2_reader_forget(reader, -1);
+            gpt2_reader_forget(reader, 2); /* and reads on from there */
+            for (int at = 2; at < 4; at++)
+                BT_SCOPE {
+                    bt_array *logits;
+                    OK(gpt2_read(reader, words + at, 1, &logits));
+                    expect_near(logits, bt_flatten(bt_index(all, 1, at), 0));
+                }
             gpt2_reader_free(reader);
         }
     }

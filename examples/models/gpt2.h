@@ -37,6 +37,9 @@ void gpt2_reader_free(gpt2_reader *reader); /* NULL is accepted */
  * nothing was read then. */
 BT_MUST_USE bt_status gpt2_read(gpt2_reader *reader, const int32_t *words, int64_t count, bt_array **logits);
 
+/* Forgets the words from place `from` on, so that others can be read there; nothing happens where there are not so many. */
+void gpt2_reader_forget(gpt2_reader *reader, int64_t from);
+
 /* How the next word is chosen. Of zeros: the most likely one. */
 typedef struct gpt2_choice {
     double temperature; /* above 0: drawn, by logits divided by it */

@@ -49,6 +49,10 @@ void gpt2_reader_free(gpt2_reader *r) {
     free(r);
 }
 
+void gpt2_reader_forget(gpt2_reader *r, int64_t from) {
+    if (from >= 0 && from < r->place) r->place = from; /* what stands in the caches behind it is not read */
+}
+
 static bt_function *make_function(gpt2_reader *r, int64_t count) {
     const gpt2_sizes *s = &r->sizes;
     bt_array **inputs = calloc((size_t)cache_count(r) + CACHES, sizeof *inputs);
