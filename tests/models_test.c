@@ -227,6 +227,34 @@ static void draws_depend_on_the_key(void **state) {
     }
 }
 
+/* On a device that is not the default one, where all is computed. */
+static void words_are_written_where_the_model_is(void **state) {
+    (void)state;
+    OK(bt_shutdown());
+    OK(bt_set_devices("sim:gpu*2"));
+    BT_SCOPE {
+        int32_t words[PLACES], wanted[PLACES];
+        bt_memory_info info = BT_MEMORY_INFO_INIT;
+        bt_device *other;
+        gpt2_sizes sizes;
+        int64_t written;
+        bt_layer *model = NULL;
+        OK(bt_device_find("gpu:0", &other));
+        BT_ON("cpu") OK(bt_read(expected("written"), wanted, sizeof wanted));
+        memcpy(words, wanted, GIVEN * sizeof *words);
+        BT_ON("gpu:1") model = open_gpt2(&sizes);
+        gpt2_reader *reader = gpt2_reader_new(model, &sizes);
+        assert_non_null(reader);
+        OK(gpt2_write(reader, &(gpt2_choice){0}, words, GIVEN, PLACES, NULL, NULL, &written));
+        gpt2_reader_free(reader);
+        assert_memory_equal(words, wanted, sizeof wanted);
+        OK(bt_memory(other, &info));
+        assert_true(info.peak < 4096); /* words as they are given, and no weights or caches */
+    }
+    OK(bt_shutdown());
+    OK(bt_set_devices(""));
+}
+
 static bool stop_at_third(int32_t word, void *data) { return ++*(int *)data < 3; }
 
 static void a_reader_refuses_what_it_cannot_read(void **state) {
@@ -293,6 +321,7 @@ int main(void) {
         FILE_TEST(the_cache_changes_nothing),
         FILE_TEST(the_likeliest_words_are_pytorchs),
         FILE_TEST(draws_depend_on_the_key),
+        FILE_TEST(words_are_written_where_the_model_is),
         FILE_TEST(a_reader_refuses_what_it_cannot_read),
         FILE_TEST(gpt2_refuses_other_files),
     };

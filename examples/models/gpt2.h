@@ -30,7 +30,7 @@ BT_MUST_USE bt_status gpt2_save(const char *path, const bt_layer *model);
 
 /* Reads a text from its beginning and keeps the keys and values of what it read: a word costs as much as one place. Of one thread at a time. */
 typedef struct gpt2_reader gpt2_reader;
-/* Of a model of these sizes, of gpt2_new or a copy of it (bt_fmap, bt_layer_to). NULL: out of memory, or the error record has the cause. */
+/* Of a model of these sizes, of gpt2_new or a copy of it (bt_fmap, bt_layer_to), on its device. NULL: out of memory, or the error record has the cause. */
 gpt2_reader *gpt2_reader_new(bt_layer *model, const gpt2_sizes *sizes);
 void gpt2_reader_free(gpt2_reader *reader); /* NULL is accepted */
 /* Reads `count` words more, one or more. *logits [words]: of the one behind them, of the innermost scope. INVALID_ARGUMENT: a word that the vocabulary has not; OUT_OF_RANGE: there are not so many places left;

@@ -26,10 +26,12 @@ gpt2_reader *gpt2_reader_new(bt_layer *model, const gpt2_sizes *s) {
     r->inputs = calloc(room, sizeof *r->inputs);
     r->outputs = calloc(room, sizeof *r->outputs);
     r->caches = calloc(room, sizeof *r->caches);
-    bool good = r->model && r->inputs && r->outputs && r->caches;
-    BT_SCOPE
-        for (int c = 0; good && c < cache_count(r); c++) {
-            bt_array *empty = bt_zeros(BT_F32, 1, s->heads, s->places, s->width / s->heads);
+    bt_shared *first;
+    bool good = r->model && r->inputs && r->outputs && r->caches && bt_parameters(model, &first, 1) > 0;
+    for (int c = 0; good && c < cache_count(r); c++)
+        BT_SCOPE {
+            bt_array *empty = NULL;
+            BT_ON(bt_device_of(bt_value(first))) empty = bt_zeros(BT_F32, 1, s->heads, s->places, s->width / s->heads);
             r->inputs[CACHES + c] = bt_retain(empty);
             good = bt_block(empty) == BT_OK;
         }
