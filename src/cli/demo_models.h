@@ -5,9 +5,7 @@
 #include "cli/demo_data.h"
 #include "cli/demo_options.h"
 
-/* Whether there is a demonstration of that name. */
-bool demo_is_model(const char *name);
-/* Trains it on the default device; an exit code. */
+/* Trains the one of that name on the default device; an exit code. */
 int demo_run_model(char **argv, const demo_options *chosen, const demo_digits *digits);
 
 /* Pictures of 8 x 8 pixels [count, 64] from 0 to 1 side by side, at most 80 columns wide. */

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/demo_models.h"
 
 enum { OF_FILES = DEMO_RESNET18 | DEMO_GPT2, TRAINED = DEMO_DIGITS | DEMO_MODEL | DEMO_GPT };
 enum {
@@ -61,11 +60,9 @@ static const int takers[END - BEGIN] = {[DEVICES - BEGIN] = DEMO_DIGITS,
 static const struct {
     demo_kind kind;
     const char *name;
-} kinds[] = {{DEMO_DIGITS, "without a name"},
-             {DEMO_MODEL, "conv, lstm, vae"},
-             {DEMO_GPT, "gpt"},
-             {DEMO_RESNET18, "resnet18"},
-             {DEMO_GPT2, "gpt2"}};
+} kinds[] = {
+    {DEMO_DIGITS, "without a name"}, {DEMO_MODEL, "conv"}, {DEMO_MODEL, "lstm"}, {DEMO_MODEL, "vae"}, {DEMO_GPT, "gpt"},
+    {DEMO_RESNET18, "resnet18"},     {DEMO_GPT2, "gpt2"}};
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static bool read_temperature(char **argv, double *temperature) {
@@ -99,8 +96,8 @@ static bool read_option(char **argv, int option, demo_options *out) {
 
 /* False: there is no demonstration of that name. */
 static bool find_kind(demo_options *out) {
-    out->kind = !out->model ? DEMO_DIGITS : demo_is_model(out->model) ? DEMO_MODEL : 0;
-    for (int i = 0; i < KINDS && !out->kind; i++)
+    out->kind = out->model ? 0 : DEMO_DIGITS;
+    for (int i = 1; i < KINDS && !out->kind; i++)
         if (!strcmp(out->model, kinds[i].name)) out->kind = kinds[i].kind;
     return out->kind;
 }
