@@ -238,7 +238,7 @@ part_peers() {
 }
 # Files and memory that NumPy, PyTorch, JAX and safetensors wrote and read.
 part_exchange() {
-    build release libberth || return 1
+    build release libberth exchange_models || return 1
     noted '^exchange:' python3 tests/exchange/run.py
 }
 # Reference cases as functions, exported as StableHLO and run by JAX.

@@ -244,11 +244,11 @@ part_examples() {
     [ $failed -eq 0 ]
 }
 
-# The demonstrations, each a process; their own checks say whether what they learned is enough.
+# The demonstrations, each a process; their own checks say whether what they learned, or loaded, is right.
 part_training() {
     local name passed=0 failed=0
     local -A processes=()
-    for name in '' conv lstm vae gpt; do
+    for name in '' conv lstm vae gpt resnet18 gpt2; do
         BERTH_FLAGS=$BERTH_FLAGS,default_device=$device timeout -k 5 110 "$build/berth" demo $name \
             --save "$work/demo.${name:-digits}.safetensors" >"$work/demo.${name:-digits}" 2>&1 </dev/null & processes[${name:-digits}]=$!
     done
@@ -405,7 +405,7 @@ large="large_elementwise large_sum large_softmax large_layer_norm large_transpos
 copies="upload download upload_pinned download_pinned"
 if [ "$shrink" = 1 ]; then
     programs=6
-    bench_groups="$large"$'\n'"$copies"$'\nattention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16'
+    bench_groups="$large"$'\n'"$copies"$'\nattention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16 gpt2_prompt gpt2_token'
     for side in 1024 2048 4096 8192 16384; do
         bench_groups+=$'\n'"matmul_f32_$side matmul_tf32_$side matmul_fast_bf16_$side matmul_bf16_$side"
     done
@@ -413,15 +413,15 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\nrandom100m random100m_mixed elementwise elementwise_compiled linspace softmax layer_norm sum sum_axis0 sum_axis1'
     bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
     bench_groups+=$'\nsort sort_short sort4m sort_rows topk permutation normal scatter_add scatter_add_one scatter_axis scatter_rows embedding_grad take_gradient'
-    bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18\nscan_steps while_steps gru_forward gru_step'
+    bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 resnet18_one\nscan_steps while_steps gru_forward gru_step'
     bench_groups+=$'\nfft fft_lines cholesky short_rows nbody softmax_gradient layer_norm_gradient hvp'
     peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
         [ $side != 8192 ] || peer_rows+=" step_small step_medium step_large random100m launch launch_100 launch_graph"
     done
-    peer_rows+=" conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 sort4m sort_rows topk permutation normal scatter_rows embedding_grad"
-    peer_rows+=" attention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16 fft fft_lines"
+    peer_rows+=" conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 resnet18_one sort4m sort_rows topk permutation normal scatter_rows embedding_grad"
+    peer_rows+=" attention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16 gpt2_prompt gpt2_token fft fft_lines"
     peer_rows+=" elementwise_compiled softmax layer_norm gru_forward gru_step random100m_mixed compile startup"
 else
     programs=1

@@ -481,6 +481,91 @@ static void test_demo_of_models(void **state) {
     assert_int_equal(run("", "demo --report x.html"), 2);
 }
 
+#define MODELS BERTH_SOURCE_DIR "/tests/models/"
+
+static void test_demo_of_resnet18(void **state) {
+    static const char weights[] = "demo resnet18 --weights " MODELS "resnet18.safetensors ";
+    char line[600];
+    assert_int_equal(run(inside(state, "TMPDIR=$PWD"), "demo resnet18"), 0);
+    assert_says("a ResNet-18 of random weights");
+    assert_says("logits of two random images differ by 0\n");
+    assert_int_equal(run(inside(state, ""), "demo resnet18 --quiet --save small.st"), 0);
+    assert_int_equal(run(inside(state, "test \"$(ls)\" = small.st &&"), "show small.st"),
+                     0); /* and no folder is left */
+    assert_says("layer4.1.bn2.running_var");
+    assert_int_equal(run(inside(state, ""), weights), 0);
+    assert_says("no --image: random numbers of 224 x 224 pixels");
+    /* Of one colour, so that it stays as it is when it is resized; of seven classes. */
+    snprintf(line, sizeof line, "%s--image grey.ppm --labels names", weights);
+    const char *make = inside(
+        state, "{ printf 'P6 # grey\\n300 260 255\\n'; head -c 234000 /dev/zero | tr '\\0' '\\200'; } > grey.ppm;"
+               "printf 'one\\ntwo\\nthree\\r\\nfour\\n' > names;");
+    assert_int_equal(run(make, line), 0);
+    assert_says("grey.ppm of 224 x 224 pixels");
+    assert_says(" 94.50 %  three\n");
+    assert_says(" %  class 4\n");
+    snprintf(line, sizeof line, "%s--image short.ppm", weights);
+    assert_int_equal(run(inside(state, "printf 'P6 300 260 255\\n123' > short.ppm;"), line), 1);
+    assert_says("short.ppm: it is shorter than its head says");
+    assert_int_equal(run(inside(state, "printf 'P6 300 260 65535\\n123' > short.ppm;"), line), 1);
+    assert_says("its head is not P6, a width and a height up to 30000, and 255");
+    assert_int_equal(run(inside(state, "echo text > short.ppm;"), line), 1);
+    assert_says("neither .npy nor a binary .ppm");
+    assert_int_equal(run(inside(state, "rm short.ppm;"), line), 1);
+    assert_says("short.ppm: No such file");
+    snprintf(line, sizeof line, "%s--labels none", weights);
+    assert_int_equal(run(inside(state, ""), line), 1);
+    assert_says("none: No such file");
+    assert_int_equal(run("", "demo resnet18 --weights " MODELS "gpt2/model.safetensors"), 1);
+    assert_says("the weights cannot be loaded: ");
+    assert_says("not in the model: \"transformer.h.0.attn.c_attn.bias\"");
+    assert_int_equal(run("", "demo resnet18 --image x.ppm"), 2);
+    assert_says("--image and --labels need --weights");
+    assert_int_equal(run("", "demo resnet18 --tokens 3"), 2);
+    assert_says("--tokens is for the demonstrations: gpt2");
+}
+
+static void test_demo_of_gpt2(void **state) {
+    static const char weights[] = "demo gpt2 --weights " MODELS "gpt2/model.safetensors --heads 2 ";
+    char line[600];
+    assert_int_equal(run("", "demo gpt2"), 0);
+    assert_says("logits of 16 words differ by 0\n");
+    assert_says("the 12 words that it writes are the same with a cache");
+    snprintf(line, sizeof line, "%s--prompt bt_ --tokens 8 --save all.st", weights);
+    assert_int_equal(run(inside(state, ""), line), 0);
+    assert_says("GPT-2 of 2 blocks of width 16, 2 heads");
+    assert_says("\nbt_");
+    assert_says(" tokens read and the first one written in ");
+    assert_int_equal(run(inside(state, ""), "show all.st"), 0);
+    assert_says("transformer.h.1.attn.c_proj.bias");
+    /* A draw depends on the seed alone. */
+    snprintf(line, sizeof line, "%s--quiet --temperature 2 --seed 1", weights);
+    assert_int_equal(run("", line), 0);
+    char *text = strdup(output);
+    assert_int_equal(run("", line), 0);
+    assert_string_equal(output, text);
+    snprintf(line, sizeof line, "%s--quiet --temperature 2 --seed 2", weights);
+    assert_int_equal(run("", line), 0);
+    assert_true(strcmp(output, text));
+    free(text);
+    snprintf(line, sizeof line, "%s--prompt '123456789 123456789 123456789 123456789'", weights);
+    assert_int_equal(run("", line), 1);
+    assert_says("tokens; the model has 24 places, one of which is to be written");
+    snprintf(line, sizeof line, "%s--heads 3", weights);
+    assert_int_equal(run("", line), 1);
+    assert_says("3 heads do not divide the width, 16");
+    const char *alone = inside(state, "cp " MODELS "gpt2/model.safetensors .;");
+    assert_int_equal(run(alone, "demo gpt2 --weights model.safetensors"), 1);
+    assert_says("the tokenizer beside the weights");
+    assert_says("vocab.json: No such file");
+    snprintf(line, sizeof line, "demo gpt2 --weights %s/vocab.json", MODELS "gpt2");
+    assert_int_equal(run("", line), 1);
+    assert_says("the weights cannot be loaded: ");
+    assert_int_equal(run("", "demo gpt2 --prompt x"), 2);
+    assert_int_equal(run("", "demo gpt2 --temperature cold"), 2);
+    assert_says("--temperature takes a number from 0 to 1000");
+}
+
 /* /proc can be written by nobody, not even by root. */
 static void test_demo_in_a_folder_that_cannot_be_written(void **state) {
     char before[300];
@@ -588,6 +673,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_demo, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_quiet_elsewhere, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_of_models, enter_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_demo_of_resnet18, enter_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_demo_of_gpt2, enter_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_demo_in_a_folder_that_cannot_be_written, enter_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

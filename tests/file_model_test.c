@@ -64,11 +64,63 @@ static void damage_changes_nothing(void **state) {
     }
 }
 
+/* Names, and the order of axes, of another program: there and back. */
+static void a_model_goes_to_others(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_layer *model = make_model(1, 3), *other = make_model(7, 3);
+        OK(bt_save_model(path_of("pt"), model, .rename = "1.bias=;*.*=net.*.*", .torch = true));
+        bt_tensors *tensors;
+        bt_tensor_info info = BT_TENSOR_INFO_INIT;
+        OK(bt_tensors_open(path_of("pt"), &tensors));
+        assert_int_equal(bt_tensors_count(tensors), 3);
+        assert_string_equal(bt_tensors_metadata(tensors, "format"), "pt");
+        assert_null(bt_tensors_metadata(tensors, "berth.model"));
+        OK(bt_tensors_describe(tensors, 1, &info));
+        assert_string_equal(info.name, "net.0.weight");
+        assert_true(info.shape.size[0] == 3 && info.shape.size[1] == 4);
+        bt_tensors_close(tensors);
+        expect_error(bt_load_model(path_of("pt"), other, .rename = "net.*=*", .torch = true), BT_INVALID_ARGUMENT,
+                     "missing in the file: \"1.bias\"");
+        OK(bt_save_model(path_of("pt"), model, .rename = "*=net.*", .transpose = "*.weight"));
+        OK(bt_load_model(path_of("pt"), other, .rename = "net.*=*", .torch = true));
+        expect_equal_models(model, other);
+        expect_error(bt_save_model(path_of("twice"), model, .rename = "*.bias=b"), BT_INVALID_ARGUMENT, "twice");
+        expect_error(bt_save_model(path_of("twice"), model, .rename = "b"), BT_INVALID_ARGUMENT, "has no '='");
+    }
+    expect_files(1);
+}
+
+static bt_array *to_dtype(bt_array *x, void *dtype) { return bt_cast(x, *(bt_dtype *)dtype); }
+
+static void floats_of_another_dtype_are_cast_when_asked(void **state) {
+    (void)state;
+    static const bt_dtype dtypes[] = {BT_F16, BT_BF16, BT_F64};
+    BT_SCOPE
+        for (int i = 0; i < 3; i++) {
+            bt_layer *other = make_model(7, 3), *model = bt_fmap(to_dtype, (void *)&dtypes[i], make_model(1, 3));
+            OK(bt_save_model(path_of("cast"), model));
+            expect_error(bt_load_model(path_of("cast"), other), BT_INVALID_ARGUMENT, "F32[3] in the model");
+            OK(bt_load_model(path_of("cast"), other, .cast = true));
+            bt_dtype dtype = BT_F32;
+            expect_equal_models(bt_fmap(to_dtype, &dtype, model), other);
+        }
+    BT_SCOPE {
+        static const char *const names[] = {"0.weight"};
+        bt_array *whole = bt_ones(BT_I32, 1, 1);
+        OK(bt_save(path_of("cast"), names, &whole, 1, NULL));
+        bt_layer *small = bt_chain(bt_dense(1, 1, NULL, bt_key(1), .no_bias = true));
+        expect_error(bt_load_model(path_of("cast"), small, .cast = true), BT_INVALID_ARGUMENT, "I32[1, 1] in the file");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FILE_TEST(a_model_comes_back),
         FILE_TEST(differences_are_listed_and_nothing_changes),
         FILE_TEST(damage_changes_nothing),
+        FILE_TEST(a_model_goes_to_others),
+        FILE_TEST(floats_of_another_dtype_are_cast_when_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,6 +130,8 @@ static int options() {
         fit.epochs = 5;
         if (bt_fit(nullptr, nullptr, nullptr, nullptr, BT_FIT_OPTIONS(.epochs = 5, .quiet = true), &report) != BT_OK) return 1;
         bt_layer *model = bt_model_open("m.bson", .key = "model");
+        if (bt_save_model("m.pt", model, .rename = "*=module.*", .torch = true) != BT_OK || bt_save_model("m", model) != BT_OK) return 1;
+        if (bt_load_model("m.pt", model, .cast = true) != BT_OK) return 1;
         if (bt_load_model("m.pt", model, .rename = "module.*=*", .torch = true) != BT_OK) return 1;
         bt_tensor_info tensor = BT_TENSOR_INFO_INIT;
         if (bt_tensors_describe(nullptr, 0, &tensor) != BT_OK || bt_load_model("m", bt_model_open("m")) != BT_OK) return 1;

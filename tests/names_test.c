@@ -96,6 +96,7 @@ static void operations(void **state) {
         ARRAY(bt_softplus, bt_softplus(NULL));
         ARRAY(bt_silu, bt_silu(NULL));
         ARRAY(bt_gelu, bt_gelu(NULL));
+        ARRAY(bt_gelu_tanh, bt_gelu_tanh(NULL));
         ARRAY(bt_elu, bt_elu(NULL, 1));
         ARRAY(bt_leaky_relu, bt_leaky_relu(NULL, 1));
         ARRAY(bt_identity, bt_identity(NULL));

@@ -271,6 +271,9 @@ static long double exact_gelu(long double x) { return x / 2 * erfcl(-x * sqrtl(0
 static long double gelu_slope(long double x) {
     return erfcl(-x * sqrtl(0.5L)) / 2 + x * expl(-x * x / 2) / sqrtl(2 * 3.14159265358979323846264338327950288L);
 }
+static long double exact_gelu_tanh(long double x) {
+    return x / (1 + expl(-2 * sqrtl(2 / 3.14159265358979323846264338327950288L) * (x + 0.044715L * x * x * x)));
+}
 static long double exact_softplus(long double x) { return x > 0 ? x + log1pl(expl(-x)) : log1pl(expl(x)); }
 static long double exact_elu(long double x) { return x > 0 ? x : expm1l(x); }
 static long double elu_slope(long double x) { return x > 0 ? 1 : expl(x); }
@@ -283,6 +286,8 @@ static const activation activations[] = {
     {"silu of subnormals", (bt_silu), exact_silu, silu_slope, -103, -87, 64, 0},
     {"gelu near", (bt_gelu), exact_gelu, NULL, -3, 8, 12, 0},
     {"gelu", (bt_gelu), exact_gelu, gelu_slope, -12.9, -3, 256, 400},
+    {"gelu_tanh near", (bt_gelu_tanh), exact_gelu_tanh, NULL, -3, 8, 16, 0},
+    {"gelu_tanh", (bt_gelu_tanh), exact_gelu_tanh, NULL, -9, -3, 256, 0},
     {"softplus", (bt_softplus), exact_softplus, exact_sigmoid, -103, 30, 4, 4},
     {"elu", elu, exact_elu, elu_slope, -50, 5, 2, 4},
     {"tanh", (bt_tanh), tanhl, NULL, -10, 10, 2, 0},

@@ -101,7 +101,8 @@ INPUTS |= {"attention": lambda: [floats(1 + i, -1, 1, 8, 8, 512, 64) for i in ra
            "attention_causal": lambda: [floats(1 + i, -1, 1, 1, 16, 2048, 64) for i in range(3)],
            "attention_grad": lambda: [floats(1 + i, -1, 1, 8, 8, 512, 64) for i in range(4)],
            "kv_cache": lambda: [*(floats(1 + i, -1, 1, TOKENS, 1, 12, 1, 64) for i in range(3)), *(floats(4 + i, -1, 1, 1, 12, PLACES, 64) for i in range(2))]}
-INPUTS["resnet18"] = lambda: [floats(1, -1, 1, 8, 3, 224, 224), floats(2, -0.05, 0.05, 11688512)]
+INPUTS |= {row: partial(lambda images: [floats(1, -1, 1, images, 3, 224, 224), floats(2, -0.05, 0.05, 11688512)], images)
+           for row, images in (("resnet18", 8), ("resnet18_one", 1))}
 
 
 def resnet18(conv, pool, relu, mean, x, weights):
@@ -274,7 +275,7 @@ def startup(source):
 
 TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
-              "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3,
+              "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3, "resnet18_one": 1e-3, "gpt2_prompt": 1e-4, "gpt2_token": 1e-4,
               "fft": 1e-3, "fft_lines": 1e-3, "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "conv_step": 1e-4, "vae_step": 1e-4, "nbody": 1e-3}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}

@@ -414,7 +414,8 @@ JIT = {
     "attention_grad": attention_gradients,
     "kv_cache": kv_cache,
     "conv_grad": conv_gradients,
-    "resnet18": compiled("resnet18", lambda x, weights: resnet18(conv_and_norm, pool, jax.nn.relu, lambda x: x.mean((2, 3)), x, weights)),
+    **{row: compiled(row, lambda x, weights: resnet18(conv_and_norm, pool, jax.nn.relu, lambda x: x.mean((2, 3)), x, weights))
+       for row in ("resnet18", "resnet18_one")},
     "matmul_vmap": compiled("matmul_vmap", jax.vmap(jnp.matmul, (None, 0))),
     "softmax_vmap": compiled("softmax_vmap", jax.vmap(jax.nn.softmax)),
     "gather_vmap": compiled("gather_vmap", jax.vmap(lambda table, index: jnp.take(table, index, axis=0), (None, 0))),

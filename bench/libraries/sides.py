@@ -88,6 +88,20 @@ def install(library, folder, device):
     return python
 
 
+def install_beside(name, packages, python, folder):
+    """A folder for PYTHONPATH with packages that an environment of `install` lacks."""
+    place = folder / f"beside-{name}"
+    if not (place / "complete").exists():
+        print(f"installing {' '.join(packages)} into {place}", file=sys.stderr, flush=True)
+        shutil.rmtree(place, ignore_errors=True)
+        done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", place, *packages],
+                              stdout=sys.stderr).returncode == 0
+        if not done:
+            raise Failure(f"{' '.join(packages)} could not be installed")
+        (place / "complete").touch()
+    return place
+
+
 def start_of(pid):
     """When that process was started, in ticks; None: it is gone. Numbers of processes are used again."""
     try:

@@ -7,6 +7,7 @@ from torch.nn import functional
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
                     PLACES, PRODUCT_SIDES, TOKENS, Row, batch, gru_inputs, parameters, plain, resnet18, startup, thin_products)
 from torch_gpt import gpt_step
+from torch_gpt2 import gpt2_prompt, gpt2_token
 from torch_training import MODEL_ROWS
 
 torch.set_num_threads(int(os.environ["BERTH_BENCH_THREADS"]))
@@ -336,13 +337,15 @@ PEERS = {
         "attention_grad": attention_gradients,
         "kv_cache": kv_cache,
         "conv_grad": conv_gradients,
-        "resnet18": eager("resnet18", network),
+        **{row: eager(row, network) for row in ("resnet18", "resnet18_one")},
         "startup": lambda: startup(f"import torch as t; t.set_default_device('{DEVICE}'); "
                                    "print(*(t.tensor([1., 2.]) + t.tensor([3., 4.])).tolist())"),
         **{name: step(name) for name in NETWORKS},
         **MODEL_ROWS,
         "gpt_step": gpt_step(False),
         "gpt_step_bf16": gpt_step(True),
+        "gpt2_prompt": gpt2_prompt,
+        "gpt2_token": gpt2_token,
         "gru_forward": gru_forward,
         "gru_step": gru_step,
     }

@@ -94,9 +94,20 @@ BT_API bt_array *bt_tensors_get(bt_tensors *tensors, const char *name);
 
 /* --- models --------------------------------------------------------------------------------------------------------- */
 
-/* Saves a model's parameters and states by their names (safetensors), and its structure in the metadata ("berth.model": JSON with each layer's name, options and children). */
-BT_API BT_MUST_USE bt_status bt_save_model(const char *path, const bt_layer *model);
-#define bt_save_model(...) BTI_AT_MUST(bt_save_model(__VA_ARGS__))
+/* Options of bt_save_model, for programs that have other names or orders of axes; the opposite of bt_load_options. */
+typedef struct bt_save_options {
+    size_t size BTI_INITIALLY(sizeof(bt_save_options)); /* set by the macro */
+    BTI_BY_NAME
+    const char *rename BTI_INITIALLY(
+        NULL); /* rules FROM=TO, as of bt_load_options, for names of the model: those of the file, or left out */
+    const char *transpose
+        BTI_INITIALLY(NULL); /* names of the model: their tensors are written with the axes in the opposite order */
+    bool torch BTI_INITIALLY(false); /* weights of all Dense layers are written as [out, in] */
+} bt_save_options;
+#define BT_SAVE(...) BTI_OPTIONS(bt_save_options, __VA_ARGS__)
+/* Saves a model's parameters and states by their names (safetensors), and its structure in the metadata ("berth.model": JSON with each layer's name, options and children). With options
+ * the file is for others: it has no structure, and the metadata "format": "pt" that Hugging Face's programs ask for. */
+BT_API BT_MUST_USE bt_status bt_save_model(const char *path, const bt_layer *model, const bt_save_options *options);
 /* The same as BSON.@save does of a model of Flux's, under `key` ("model"): layers Chain, Dense, Conv, ConvTranspose, BatchNorm, Dropout, Embedding, Flatten, MaxPool, MeanPool, the global pools,
  * SkipConnection with a sum, and functions that Flux has. Weights lie as in Flux: column-major, kernels flipped; tied ones are one object. No Julia was at hand to read what
  * this writes: it follows the sources of BSON.jl and Flux 0.14. UNIMPLEMENTED: another layer, function or dtype, named. INVALID_ARGUMENT: more than 2 GiB, which BSON cannot have. */
@@ -127,6 +138,8 @@ typedef struct bt_load_options {
     const char *transpose BTI_INITIALLY(NULL);
     bool torch BTI_INITIALLY(
         false); /* weights of all Dense layers are [out, in] in the file, as PyTorch's Linear and Flux's arrays */
+    bool cast BTI_INITIALLY(
+        false); /* floats of another dtype are taken too, and get the model's (bfloat16 in the file, float32 in the model) */
 } bt_load_options;
 #define BT_LOAD(...) BTI_OPTIONS(bt_load_options, __VA_ARGS__)
 /* Loads a model's parameters and states from any archive, by their names; parameters stay on their devices. If the file lacks a tensor, has one more, or one of another dtype or
@@ -135,6 +148,8 @@ BT_API BT_MUST_USE bt_status bt_load_model(const char *path, bt_layer *model, co
 #ifndef BERTH_BUILDING
 #define BTI_MODEL_OPEN(path, ...) bt_model_open(path, BT_MODEL(__VA_ARGS__))
 #define bt_model_open(...) BTI_AT(bt_layer *, BTI_MODEL_OPEN(__VA_ARGS__, ))
+#define BTI_SAVE_MODEL(path, model, ...) bt_save_model(path, model, BT_SAVE(__VA_ARGS__))
+#define bt_save_model(...) BTI_AT_MUST(BTI_SAVE_MODEL(__VA_ARGS__, ))
 #define BTI_LOAD_MODEL(path, model, ...) bt_load_model(path, model, BT_LOAD(__VA_ARGS__))
 #define bt_load_model(...) BTI_AT_MUST(BTI_LOAD_MODEL(__VA_ARGS__, ))
 #endif

@@ -155,6 +155,9 @@ BT_API bt_array *bt_silu(bt_array *x);
 /* x * P(X <= x) for a standard normal X; the exact form, computed with erfc. */
 BT_API bt_array *bt_gelu(bt_array *x);
 #define bt_gelu(...) BTI_AT(bt_array *, bt_gelu(__VA_ARGS__))
+/* x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x**3))), an approximation of bt_gelu: "gelu_new" of GPT-2, PyTorch's approximate="tanh", the default of JAX and Flux. */
+BT_API bt_array *bt_gelu_tanh(bt_array *x);
+#define bt_gelu_tanh(...) BTI_AT(bt_array *, bt_gelu_tanh(__VA_ARGS__))
 /* x, or alpha * (e**x - 1) below 0. */
 BT_API bt_array *bt_elu(bt_array *x, double alpha);
 #define bt_elu(...) BTI_AT(bt_array *, bt_elu(__VA_ARGS__))

@@ -88,14 +88,17 @@ static bt_array *resnet18(bt_array *x, bt_array *weights) {
 
 enum { RESNET_WEIGHTS = 11688512 }; /* what it takes */
 
-static bool prepare_resnet(bench_work *work) {
-    bt_array *inputs[2] = {bt_input(BT_F32, IMAGES, 3, 224, 224), bt_input(BT_F32, RESNET_WEIGHTS)};
+static bool prepare_resnet_of(bench_work *work, int64_t images) {
+    bt_array *inputs[2] = {bt_input(BT_F32, images, 3, 224, 224), bt_input(BT_F32, RESNET_WEIGHTS)};
     bt_array *logits = resnet18(inputs[0], inputs[1]);
     work->function = bt_function_new(inputs, 2, &logits, 1, NULL, 0);
-    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(IMAGES, 3, 224, 224));
+    work->inputs[0] = bench_floats(1, -1, 1, BT_SHAPE(images, 3, 224, 224));
     work->inputs[1] = bench_floats(2, -0.05f, 0.05f, BT_SHAPE(RESNET_WEIGHTS));
     return bt_function_status(work->function) == BT_OK;
 }
+
+static bool prepare_resnet(bench_work *work) { return prepare_resnet_of(work, IMAGES); }
+static bool prepare_resnet_one(bench_work *work) { return prepare_resnet_of(work, 1); }
 
 static bt_array *run_resnet(bench_work *work) { return bt_call1(work->function, work->inputs, 2); }
 
@@ -113,4 +116,5 @@ const bench_row bench_conv_rows[BENCH_CONV_ROWS] = {
      .flops = 3 * FLOPS(56 * 56, 64, 64 * 9)},
     {"resnet18", "ResNet-18 of 8 images of 224 x 224, forward", prepare_resnet, run_resnet,
      .flops = 2 * IMAGES * 1.81e9},
+    {"resnet18_one", "the same of one image", prepare_resnet_one, run_resnet, .flops = 2 * 1.81e9},
 };

@@ -4,7 +4,7 @@
 
 #include "cli/bench_row.h"
 
-enum { BENCH_CONV_ROWS = 6 };
+enum { BENCH_CONV_ROWS = 7 };
 extern const bench_row bench_conv_rows[BENCH_CONV_ROWS];
 
 #endif

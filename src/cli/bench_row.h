@@ -22,6 +22,7 @@ typedef struct bench_work {
     bt_function *function;
     bt_shared *parameters[BENCH_PARAMETERS];
     float *host;        /* memory of the host; `finish` frees it */
+    void *reader;       /* of a text, the same */
     int64_t repetition; /* counts up; rows whose work must be new each time derive it from this number */
 } bench_work;
 

@@ -10,6 +10,7 @@
 #include "cli/bench_attention.h"
 #include "cli/bench_convs.h"
 #include "cli/bench_gpt.h"
+#include "cli/bench_gpt2.h"
 #include "cli/bench_gradients.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_lines.h"
@@ -357,6 +358,7 @@ static const bench_row launch_rows[] = {
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
 _Static_assert(COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
                        BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_MODEL_ROWS + BENCH_GPT_ROWS +
+                       BENCH_GPT2_ROWS +
                        BENCH_LOOP_ROWS + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows) <=
                    BENCH_MOST_ROWS,
                "rows do not fit");
@@ -375,6 +377,7 @@ static const struct {
               {bench_step_rows, BENCH_STEP_ROWS},
               {bench_model_rows, BENCH_MODEL_ROWS},
               {bench_gpt_rows, BENCH_GPT_ROWS},
+              {bench_gpt2_rows, BENCH_GPT2_ROWS},
               {bench_loop_rows, BENCH_LOOP_ROWS},
               {large_rows, COUNT(large_rows)},
               {bench_copy_rows, BENCH_COPY_ROWS},

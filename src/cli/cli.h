@@ -62,6 +62,9 @@ int cli_run_program(char **program);
  * program's exit code, or CLI_FAILED. */
 int cli_run_told(char **argv, char **program, const char *flag, json_t **told);
 
+/* Makes a folder of this process in $TMPDIR, else in /tmp. False: errno says why. */
+bool cli_temporary_folder(char *path, size_t size);
+
 /* --- pages of traces (trace.c) -------------------------------------------------------------------------------------- */
 
 typedef struct cli_page {

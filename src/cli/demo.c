@@ -2,71 +2,38 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/demo_gpt.h"
+#include "cli/demo_gpt2.h"
+#include "cli/demo_models.h"
+#include "cli/demo_resnet18.h"
 
 #define LEAST_ACCURACY 0.90
-enum { SIMULATED_DEVICES = 4, MAX_DEVICES = 64, CLASSES = 10, PIXELS = 64, DIGITS_SHOWN = 4, USUAL_EPOCHS = 40 };
-
-static const char gpt[] = "gpt";
-
-static int read_options(int argc, char **argv, demo_options *out) {
-    static const struct option known[] = {{"devices", required_argument, NULL, 'd'},
-                                          {"epochs", required_argument, NULL, 'e'},
-                                          {"data", required_argument, NULL, 'f'},
-                                          {"save", required_argument, NULL, 's'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"report", required_argument, NULL, 'r'},
-                                          {0}};
-    for (int option; (option = cli_option(argc, argv, known)) != -1;) switch (option) {
-        case 'd':
-            if (!cli_number(argv, "--devices", optarg, 1, MAX_DEVICES, &out->devices)) return CLI_USAGE;
-            break;
-        case 'e':
-            if (!cli_number(argv, "--epochs", optarg, 1, 10000, &out->epochs)) return CLI_USAGE;
-            break;
-        case 'f': out->data = optarg; break;
-        case 's': out->save = optarg; break;
-        case 'r': out->report = optarg; break;
-        case 'q': out->quiet = true; break;
-        default: return CLI_USAGE;
-        }
-    if (optind < argc && (demo_is_model(argv[optind]) || !strcmp(argv[optind], gpt))) out->model = argv[optind++];
-    if (!cli_no_more(argc, argv)) return CLI_USAGE;
-    if (out->model ? out->devices > 0 : out->report != NULL) {
-        fprintf(stderr, "%s: %s\n", argv[0],
-                out->model ? "--devices is for the demonstration without a name"
-                           : "--report is for the demonstrations with a name");
-        return CLI_USAGE;
-    }
-    return CLI_OK;
-}
+enum { SIMULATED_DEVICES = 4, CLASSES = 10, PIXELS = 64, DIGITS_SHOWN = 4, USUAL_EPOCHS = 40 };
 
 /* --- the devices ---------------------------------------------------------------------------------------------------- */
 
 /* A strategy over the TPUs, else the GPUs, else simulated GPUs. NULL with the cause in the error record. */
 static bt_strategy *choose_devices(const demo_options *chosen) {
-    bt_device *devices[MAX_DEVICES];
-    const char *names[MAX_DEVICES];
-    int count = bt_device_list(BT_TPU, devices, MAX_DEVICES);
-    if (!count) count = bt_device_list(BT_GPU, devices, MAX_DEVICES);
+    bt_device *devices[DEMO_MOST_DEVICES];
+    const char *names[DEMO_MOST_DEVICES];
+    int count = bt_device_list(BT_TPU, devices, DEMO_MOST_DEVICES);
+    if (!count) count = bt_device_list(BT_GPU, devices, DEMO_MOST_DEVICES);
     if (!count) {
         char simulated[32];
         int wanted = chosen->devices ? chosen->devices : SIMULATED_DEVICES;
         snprintf(simulated, sizeof simulated, "sim:gpu*%d", wanted);
         if (bt_set_devices(simulated) != BT_OK) return NULL;
-        count = bt_device_list(BT_GPU, devices, MAX_DEVICES);
+        count = bt_device_list(BT_GPU, devices, DEMO_MOST_DEVICES);
         if (!count)
             printf("no accelerator found, and CUDA_VISIBLE_DEVICES hides simulated GPUs: only the CPU is used\n");
         else
             printf("no accelerator found: using %d simulated GPU%s\n", count, count == 1 ? "" : "s");
     }
-    if (!count) count = bt_device_list(BT_CPU, devices, MAX_DEVICES);
+    if (!count) count = bt_device_list(BT_CPU, devices, DEMO_MOST_DEVICES);
     if (chosen->devices && chosen->devices < count) count = chosen->devices;
-    if (count > MAX_DEVICES) count = MAX_DEVICES;
+    if (count > DEMO_MOST_DEVICES) count = DEMO_MOST_DEVICES;
     if (chosen->devices > count) printf("there are %d devices, not %d\n", count, chosen->devices);
     for (int i = 0; i < count; i++) names[i] = bt_device_name(devices[i]);
     return bt_mirrored(names, count);
@@ -164,10 +131,8 @@ static bt_status save_model(char **argv, const bt_layer *model, const demo_optio
     snprintf(path, size, "%s", chosen->save ? chosen->save : "digits.safetensors");
     bt_status status = bt_save_model(path, model);
     if (status == BT_OK || chosen->save) return status;
-    const char *temporary = getenv("TMPDIR");
     char folder[1024];
-    snprintf(folder, sizeof folder, "%s/berth-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-    if (!mkdtemp(folder)) return status;
+    if (!cli_temporary_folder(folder, sizeof folder)) return status;
     cli_error(argv, "not saved here");
     snprintf(path, size, "%s/digits.safetensors", folder);
     return bt_save_model(path, model);
@@ -250,7 +215,6 @@ static int run_demo(char **argv, bt_strategy *strategy, const demo_options *chos
 
 static int run_model(char **argv, const demo_options *chosen) {
     demo_digits digits;
-    if (!strcmp(chosen->model, gpt)) return demo_run_gpt(argv, chosen);
     return demo_load_digits(argv, chosen->data, &digits) ? demo_run_model(argv, chosen, &digits) : CLI_FAILED;
 }
 
@@ -260,13 +224,23 @@ static int run_on_all(char **argv, const demo_options *chosen) {
                                                              : cli_error(argv, "no devices to train on");
 }
 
+static int run_kind(char **argv, const demo_options *chosen) {
+    switch (chosen->kind) {
+    case DEMO_MODEL: return run_model(argv, chosen);
+    case DEMO_GPT: return demo_run_gpt(argv, chosen);
+    case DEMO_RESNET18: return demo_run_resnet18(argv, chosen);
+    case DEMO_GPT2: return demo_run_gpt2(argv, chosen);
+    default: return run_on_all(argv, chosen);
+    }
+}
+
 int cli_demo(int argc, char **argv) {
     demo_options chosen = {0};
-    int code = read_options(argc, argv, &chosen);
+    int code = demo_read_options(argc, argv, &chosen);
     if (code != CLI_OK) return code;
     if (!cli_settings_good(argv)) return CLI_FAILED;
     BT_SCOPE {
-        code = chosen.model ? run_model(argv, &chosen) : run_on_all(argv, &chosen);
+        code = run_kind(argv, &chosen);
     }
     return bt_shutdown() == BT_OK ? code : cli_error(argv, "the devices cannot be closed");
 }

@@ -97,8 +97,6 @@ static const demo_model *find_model(const char *name) {
     return NULL;
 }
 
-bool demo_is_model(const char *name) { return find_model(name); }
-
 /* Digits that nobody wrote. */
 static int draw_new(char **argv, bt_layer *model) {
     bt_array *z = bt_normal(bt_key(3), BT_F32, DRAWN, CODE);

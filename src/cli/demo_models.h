@@ -3,17 +3,9 @@
 #define BTI_CLI_DEMO_MODELS_H
 
 #include "cli/demo_data.h"
+#include "cli/demo_options.h"
 
-typedef struct demo_options {
-    int devices, epochs; /* 0: all; the demonstration's */
-    const char *model;   /* a name; NULL: the digits on all accelerators (demo.c) */
-    const char *data, *save, *report;
-    bool quiet;
-} demo_options;
-
-/* Whether there is a demonstration of that name. */
-bool demo_is_model(const char *name);
-/* Trains it on the default device; an exit code. */
+/* Trains the one of that name on the default device; an exit code. */
 int demo_run_model(char **argv, const demo_options *chosen, const demo_digits *digits);
 
 /* Pictures of 8 x 8 pixels [count, 64] from 0 to 1 side by side, at most 80 columns wide. */

@@ -70,6 +70,12 @@ int cli_run_told(char **argv, char **program, const char *flag, json_t **told) {
     return code;
 }
 
+bool cli_temporary_folder(char *path, size_t size) {
+    const char *set = getenv("TMPDIR");
+    snprintf(path, size, "%s/berth-XXXXXX", set && *set ? set : "/tmp");
+    return mkdtemp(path);
+}
+
 int cli_explain(int argc, char **argv) {
     const char *format = "on";
     int next = 1;

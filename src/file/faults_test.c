@@ -65,6 +65,8 @@ static bt_status model(void) {
     bt_layer *two = bt_dense_from(bt_zeros(BT_F32, 2, 3), bt_zeros(BT_F32, 3), NULL);
     BTI_TRY(bt_layer_status(one));
     BTI_TRY(bt_layer_status(two));
+    BTI_TRY(bt_save_model(path[1], one, .rename = "*=net.*", .torch = true));
+    BTI_TRY(bt_load_model(path[1], one, .rename = "net.*=*", .torch = true));
     BTI_TRY(bt_save_model(path[1], one));
     bt_status status = bt_load_model(path[1], two);
     bt_shared *parameters[2];

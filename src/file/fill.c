@@ -35,9 +35,12 @@ static void add_shape(bti_str *text, const char *dtype, int rank, bt_shape shape
     bti_str_add(text, rank > BT_MAX_RANK ? ", ...]" : "]");
 }
 
-bool bti_tensor_fits(const bti_tensor *tensor, bool turned, bt_array *value) {
+bool bti_tensor_fits(const bti_tensor *tensor, bool turned, bool cast, bt_array *value) {
     bt_shape shape = bt_shape_of(value);
-    bool fits = tensor->dtype == bt_dtype_of(value) && tensor->rank == shape.rank;
+    bt_dtype dtype = bt_dtype_of(value);
+    bool of_kind =
+        cast && tensor->dtype < BT_DTYPE_COUNT && bti_dtype_is_float(tensor->dtype) && bti_dtype_is_float(dtype);
+    bool fits = (of_kind || tensor->dtype == dtype) && tensor->rank == shape.rank;
     for (int d = 0; d < shape.rank && fits; d++)
         fits = shape.size[d] == tensor->shape.size[turned ? shape.rank - 1 - d : d];
     return fits;
@@ -113,15 +116,10 @@ static bt_status compare_variable(filling *f, const char *name, int index, bt_ar
     }
     bti_tensor tensor;
     BTI_TRY(bti_fail_with(bti_array_error(value)));
-    bt_shape shape = bt_shape_of(value);
     BTI_TRY(f->file->format->describe(f->file, index, &tensor));
     f->used[index] = true;
-    bt_dtype dtype = bt_dtype_of(value);
-    bool of_kind = tensor.dtype == dtype || (tensor.dtype < BT_DTYPE_COUNT && bti_dtype_is_float(tensor.dtype) &&
-                                             bti_dtype_is_float(dtype)); /* weights may have been cast */
-    bool fits = of_kind && tensor.rank == shape.rank &&
-                !memcmp(tensor.shape.size, shape.size, (size_t)shape.rank * sizeof *shape.size);
-    if (!fits) bti_add_different(&f->differences, name, &tensor, false, value);
+    if (!bti_tensor_fits(&tensor, false, true, value)) /* weights may have been cast */
+        bti_add_different(&f->differences, name, &tensor, false, value);
     return BT_OK;
 }
 

@@ -25,8 +25,8 @@ typedef struct bti_differences {
 
 void bti_add_missing(bti_differences *d, const char *name);
 void bti_add_extra(bti_differences *d, const char *name);
-/* Whether the tensor has the value's dtype and shape. `turned`: the file's axes are in the opposite order. */
-bool bti_tensor_fits(const bti_tensor *tensor, bool turned, bt_array *value);
+/* Whether the tensor has the value's dtype, with `cast` any floating one for another, and its shape. `turned`: the file's axes are in the opposite order. */
+bool bti_tensor_fits(const bti_tensor *tensor, bool turned, bool cast, bt_array *value);
 void bti_add_different(bti_differences *d, const char *name, const bti_tensor *tensor, bool turned, bt_array *value);
 /* BT_OK without differences; frees. After another error (`before`) it returns that. */
 bt_status bti_differences_end(bti_differences *d, const char *path, bt_status before);

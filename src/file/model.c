@@ -57,33 +57,113 @@ static bt_status model_open(model *m, const bt_layer *layer) {
     return BT_OK;
 }
 
-bt_status bt_save_model(const char *path, const bt_layer *layer) {
-    BTI_PUBLIC("bt_save_model");
-    model m;
-    char *structure = NULL;
-    bt_status status = model_open(&m, layer);
-    if (status == BT_OK) status = bti_structure_write(layer, &structure);
-    const char *const metadata[] = {BTI_STRUCTURE, structure, NULL};
-    if (status == BT_OK) status = bt_save(path, m.names, m.values, m.count, metadata);
-    free(structure);
-    model_free(&m);
-    return status;
-}
-
 /* --- options -------------------------------------------------------------------------------------------------------- */
 
 #define MEMBER(name) BTI_MEMBER(bt_load_options, name)
-static const bti_member load_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(rename), MEMBER(transpose),
-                                          MEMBER(torch)};
+static const bti_member load_members[] = {MEMBER(size),      MEMBER(by_name), MEMBER(rename),
+                                          MEMBER(transpose), MEMBER(torch),   MEMBER(cast)};
 #undef MEMBER
 static const bti_sized_type load_layout =
     BTI_SIZED_TYPE(bt_load_options, "options", "BT_LOAD(.torch = true)", load_members, NULL);
+
+#define MEMBER(name) BTI_MEMBER(bt_save_options, name)
+static const bti_member save_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(rename), MEMBER(transpose),
+                                          MEMBER(torch)};
+#undef MEMBER
+static const bti_sized_type save_layout =
+    BTI_SIZED_TYPE(bt_save_options, "options", "BT_SAVE(.torch = true)", save_members, NULL);
 
 #define MEMBER(name) BTI_MEMBER(bt_model_options, name)
 static const bti_member open_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(key)};
 #undef MEMBER
 static const bti_sized_type open_layout =
     BTI_SIZED_TYPE(bt_model_options, "options", "BT_MODEL(.key = \"model\")", open_members, NULL);
+
+/* --- the order of axes ---------------------------------------------------------------------------------------------- */
+
+/* Weights of Dense layers. A layer that is used several times is visited as often. */
+static void turn_dense(model *m, const bt_layer *layer) {
+    for (int i = 0; i < layer->child_count; i++) turn_dense(m, layer->children[i]);
+    if (strcmp(layer->name, "Dense") || !layer->option_count || !layer->variable_count[BTI_PARAMETERS]) return;
+    for (int i = 0; i < m->parameter_count; i++)
+        if (m->variables[i] == layer->variables[BTI_PARAMETERS][0].shared) m->turned[i] = true;
+}
+
+static bt_status turn_tensors(model *m, const bt_layer *layer, const char *transpose, bool torch) {
+    bti_name_rules names;
+    bt_status status = bti_name_rules_parse(&names, transpose, false, "transpose");
+    if (torch) turn_dense(m, layer);
+    for (int i = 0; i < m->count && status == BT_OK; i++)
+        if (bti_name_rules_match(&names, m->names[i])) m->turned[i] = true;
+    bti_vec_free(&names);
+    return status;
+}
+
+static bt_array *turned(bt_array *value) {
+    bt_axes axes = BT_AXES(0);
+    axes.count = bt_rank(value);
+    for (int i = 0; i < axes.count; i++) axes.axis[i] = axes.count - 1 - i;
+    return axes.count > 1 ? bt_permute_axes(value, axes) : value;
+}
+
+/* --- saving --------------------------------------------------------------------------------------------------------- */
+
+static bt_status save_whole(const char *path, const bt_layer *layer, const model *m) {
+    char *structure = NULL;
+    bt_status status = bti_structure_write(layer, &structure);
+    const char *const metadata[] = {BTI_STRUCTURE, structure, NULL};
+    if (status == BT_OK) status = bt_save(path, m->names, m->values, m->count, metadata);
+    free(structure);
+    return status;
+}
+
+/* names[], values[]: what the file has, *count of them; names are freed by the caller. */
+static bt_status rename_for_others(const model *m, const bti_name_rules *rename, char **names, bt_array **values,
+                                   int *count) {
+    for (int i = 0; i < m->count; i++) {
+        bti_str name = {0};
+        if (!bti_name_rules_rename(rename, m->names[i], &name)) {
+            bti_str_free(&name);
+            continue;
+        }
+        names[*count] = bti_str_take(&name);
+        if (!names[*count]) return bti_no_memory();
+        values[(*count)++] = m->turned[i] ? turned(m->values[i]) : m->values[i];
+    }
+    return BT_OK;
+}
+
+static bt_status save_for_others(const char *path, const bt_layer *layer, model *m, const bt_save_options *o) {
+    static const char *const metadata[] = {"format", "pt", NULL};
+    char **names = bti_calloc((size_t)m->count + 1, sizeof *names);
+    bt_array **values = bti_calloc((size_t)m->count + 1, sizeof *values);
+    bti_name_rules rename = {0};
+    int count = 0;
+    m->turned = bti_calloc((size_t)m->count + 1, sizeof *m->turned);
+    bt_status status = names && values && m->turned ? BT_OK : bti_no_memory();
+    if (status == BT_OK) status = bti_name_rules_parse(&rename, o->rename, true, "rename");
+    if (status == BT_OK) status = turn_tensors(m, layer, o->transpose, o->torch);
+    if (status == BT_OK) status = rename_for_others(m, &rename, names, values, &count);
+    if (status == BT_OK) status = bt_save(path, (const char *const *)names, values, count, metadata);
+    for (int i = 0; i < count; i++) bti_free(names[i]);
+    bti_vec_free(&rename);
+    bti_free(names);
+    bti_free(values);
+    return status;
+}
+
+bt_status bt_save_model(const char *path, const bt_layer *layer, const bt_save_options *options) {
+    BTI_PUBLIC("bt_save_model");
+    model m;
+    bt_save_options o = {.size = sizeof o};
+    if (options) BTI_TRY(bti_options_take(&save_layout, "bt_save_model", options, &o));
+    bt_status status = model_open(&m, layer);
+    if (status == BT_OK)
+        status =
+            o.rename || o.transpose || o.torch ? save_for_others(path, layer, &m, &o) : save_whole(path, layer, &m);
+    model_free(&m);
+    return status;
+}
 
 /* --- which tensor is of which variable ------------------------------------------------------------------------------ */
 
@@ -122,24 +202,6 @@ static bt_status match_tensors(model *m, const bt_tensors *file, const bti_name_
     return status;
 }
 
-/* Weights of Dense layers. A layer that is used several times is visited as often. */
-static void turn_dense(model *m, const bt_layer *layer) {
-    for (int i = 0; i < layer->child_count; i++) turn_dense(m, layer->children[i]);
-    if (strcmp(layer->name, "Dense") || !layer->option_count || !layer->variable_count[BTI_PARAMETERS]) return;
-    for (int i = 0; i < m->parameter_count; i++)
-        if (m->variables[i] == layer->variables[BTI_PARAMETERS][0].shared) m->turned[i] = true;
-}
-
-static bt_status turn_tensors(model *m, const bt_layer *layer, const bt_load_options *o) {
-    bti_name_rules names;
-    bt_status status = bti_name_rules_parse(&names, o->transpose, false, "transpose");
-    if (o->torch) turn_dense(m, layer);
-    for (int i = 0; i < m->count && status == BT_OK; i++)
-        if (bti_name_rules_match(&names, m->names[i])) m->turned[i] = true;
-    bti_vec_free(&names);
-    return status;
-}
-
 /* A file may lack a state of integers, such as a count or a key: it keeps its value. */
 static bool may_be_missing(const model *m, int i) {
     return i >= m->parameter_count && !bti_dtype_is_float(bt_dtype_of(m->values[i]));
@@ -151,13 +213,13 @@ static bt_status compare_with_file(model *m, const bt_layer *layer, const bt_ten
     bt_status status = bti_name_rules_parse(&rename, o->rename, true, "rename");
     if (status == BT_OK) status = prepare_match(m);
     if (status == BT_OK) status = match_tensors(m, file, &rename, &d);
-    if (status == BT_OK) status = turn_tensors(m, layer, o);
+    if (status == BT_OK) status = turn_tensors(m, layer, o->transpose, o->torch);
     for (int i = 0; i < m->count && status == BT_OK; i++) {
         bti_tensor tensor;
         if (m->tensors[i] < 0 && !may_be_missing(m, i)) bti_add_missing(&d, m->names[i]);
         if (m->tensors[i] < 0) continue;
         status = file->format->describe(file, m->tensors[i], &tensor);
-        if (status == BT_OK && !bti_tensor_fits(&tensor, m->turned[i], m->values[i]))
+        if (status == BT_OK && !bti_tensor_fits(&tensor, m->turned[i], o->cast, m->values[i]))
             bti_add_different(&d, m->names[i], &tensor, m->turned[i], m->values[i]);
     }
     bti_vec_free(&rename);
@@ -166,19 +228,13 @@ static bt_status compare_with_file(model *m, const bt_layer *layer, const bt_ten
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */
 
-static bt_array *turned(bt_array *value) {
-    bt_axes axes = BT_AXES(0);
-    axes.count = bt_rank(value);
-    for (int i = 0; i < axes.count; i++) axes.axis[i] = axes.count - 1 - i;
-    return axes.count > 1 ? bt_permute_axes(value, axes) : value;
-}
-
 static bt_status load_values(model *m, const bt_tensors *file) {
     for (int i = 0; i < m->count; i++) {
         if (m->tensors[i] < 0) continue;
         BT_ON(bt_device_long_name(bt_device_of(m->values[i]))) {
             bt_array *value = file->format->read(file, m->tensors[i]);
-            m->values[i] = m->turned[i] ? turned(value) : value;
+            bt_dtype dtype = bt_dtype_of(m->values[i]); /* of the model: another one only with `cast` */
+            m->values[i] = bt_cast(m->turned[i] ? turned(value) : value, dtype);
         }
         BTI_TRY(bt_block(m->values[i]));
     }

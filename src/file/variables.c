@@ -35,7 +35,7 @@ static bt_status compare(const bt_tensors *file, const char *what, const char *c
             continue;
         }
         status = file->format->describe(file, index, &tensor);
-        if (status == BT_OK && !bti_tensor_fits(&tensor, false, values[i]))
+        if (status == BT_OK && !bti_tensor_fits(&tensor, false, false, values[i]))
             bti_add_different(&d, names[i], &tensor, false, values[i]);
     }
     return bti_differences_end(&d, file->file.path, status);

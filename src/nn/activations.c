@@ -1,5 +1,4 @@
 /* Functions by name, and names of the program's own. */
-#include <math.h>
 #include <string.h>
 
 #include <berth/ops.h>
@@ -15,11 +14,6 @@ static bt_array *leaky_relu(bt_array *x) { return bt_leaky_relu(x, 0.01); }
 static bt_array *elu(bt_array *x) { return bt_elu(x, 1); }
 static bt_array *log_softmax_last(bt_array *x) { return bt_log_softmax(x, -1); }
 
-static bt_array *gelu_tanh(bt_array *x) {
-    bt_array *inner = bt_add(x, bt_mul(bt_num(0.044715), bt_mul(x, bt_square(x))));
-    return bt_mul(x, bt_sigmoid(bt_mul(bt_num(2 * sqrt(2 / M_PI)), inner)));
-}
-
 typedef struct named_activation {
     const char *name;
     bt_activation *function;
@@ -29,7 +23,7 @@ static const named_activation known[] = {{"relu", bt_relu},
                                          {"sigmoid", bt_sigmoid},
                                          {"tanh", bt_tanh},
                                          {"gelu", bt_gelu},
-                                         {"gelu_tanh", gelu_tanh},
+                                         {"gelu_tanh", bt_gelu_tanh},
                                          {"silu", bt_silu},
                                          {"softplus", bt_softplus},
                                          {"identity", bt_identity},

@@ -51,6 +51,19 @@ bt_array *bt_gelu(bt_array *x) {
     BTI_RETURN(bti_narrow(bti_binary(BTI_OP_mul, half, twice), bti_dtype(x)));
 }
 
+/* By a sigmoid, (1 + tanh(a)) / 2: far below 0, where 1 + tanh has no digits left, it has all. */
+bt_array *bt_gelu_tanh(bt_array *x) {
+    BTI_PUBLIC("bt_gelu_tanh");
+    BTI_NEED(x);
+    x = bti_float(x);
+    bt_array *wide = bti_widen(x), *square = bti_binary(BTI_OP_mul, wide, wide);
+    bt_array *twice = bti_scalar_like(1.5957691216057308, wide); /* 2 sqrt(2/pi) */
+    bt_array *slope =
+        bti_binary(BTI_OP_add, bti_binary(BTI_OP_mul, square, bti_scalar_like(0.071354816272600389, wide)), twice);
+    bt_array *part = bti_unary(BTI_OP_sigmoid, bti_binary(BTI_OP_mul, wide, slope));
+    BTI_RETURN(bti_narrow(bti_binary(BTI_OP_mul, wide, part), bti_dtype(x)));
+}
+
 bt_array *bt_elu(bt_array *x, double alpha) {
     BTI_PUBLIC("bt_elu");
     BTI_NEED(x);

@@ -323,6 +323,7 @@ static void masks_need_values(void **state) {
     X(layer_norm, bt_layer_norm(a, bt_flatten(bt_slice_axis(b, 0, 0, 1, 1), 0), NULL, 1e-5))                      \
     X(softmax, bt_mul(bt_softmax(a, 0), b))                                                                       \
     X(silu, bt_silu(a))                                                                                           \
+    X(gelu_tanh, bt_gelu_tanh(a))                                                                                 \
     X(take_along, bt_take_along_axis(a, I32((2, 2), 0, -1, 2, 2), 1))                                             \
     X(scatter_along, bt_square(bt_scatter_add_along_axis(a, I32((2, 3), 0, -1, 0, 1, 1, 2), b, 1)))               \
     X(scatter_set, bt_square(bt_scatter_set_along_axis(a, I32((2, 3), 0, -1, 0, 1, 1, 2), b, 1)))                 \

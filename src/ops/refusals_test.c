@@ -22,6 +22,7 @@ static void refuses_one_input(void **state) {
     BAD(softplus, bt_softplus(NULL), "NULL");
     BAD(silu, bt_silu(NULL), "NULL");
     BAD(gelu, bt_gelu(NULL), "NULL");
+    BAD(gelu_tanh, bt_gelu_tanh(NULL), "NULL");
     BAD(elu, bt_elu(NULL, 1), "NULL");
     BAD(leaky_relu, bt_leaky_relu(NULL, 1), "NULL");
     BAD(identity, bt_identity(NULL), "NULL");
@@ -365,13 +366,13 @@ static void refuses_random(void **state) {
 
 static void refuses_null_everywhere(void **state) {
     static bt_array *(*const one[])(bt_array *) = {
-        bt_neg,       bt_abs,        bt_sign,      bt_square,      bt_floor,    bt_ceil,     bt_round,
-        bt_trunc,     bt_exp,        bt_exp2,      bt_expm1,       bt_log,      bt_log2,     bt_log10,
-        bt_log1p,     bt_sqrt,       bt_rsqrt,     bt_reciprocal,  bt_sin,      bt_cos,      bt_tan,
-        bt_asin,      bt_acos,       bt_atan,      bt_sinh,        bt_cosh,     bt_tanh,     bt_erf,
-        bt_erfc,      bt_erfinv,     bt_isnan,     bt_isinf,       bt_isfinite, bt_relu,     bt_sigmoid,
-        bt_silu,      bt_gelu,       bt_bit_not,   bt_logical_not, bt_softplus, bt_identity, bt_stop_gradient,
-        bt_transpose, bt_zeros_like, bt_ones_like,
+        bt_neg,           bt_abs,       bt_sign,       bt_square,     bt_floor,       bt_ceil,     bt_round,
+        bt_trunc,         bt_exp,       bt_exp2,       bt_expm1,      bt_log,         bt_log2,     bt_log10,
+        bt_log1p,         bt_sqrt,      bt_rsqrt,      bt_reciprocal, bt_sin,         bt_cos,      bt_tan,
+        bt_asin,          bt_acos,      bt_atan,       bt_sinh,       bt_cosh,        bt_tanh,     bt_erf,
+        bt_erfc,          bt_erfinv,    bt_isnan,      bt_isinf,      bt_isfinite,    bt_relu,     bt_sigmoid,
+        bt_silu,          bt_gelu,      bt_gelu_tanh,  bt_bit_not,    bt_logical_not, bt_softplus, bt_identity,
+        bt_stop_gradient, bt_transpose, bt_zeros_like, bt_ones_like,
     };
     static bt_array *(*const two[])(bt_array *, bt_array *) = {
         bt_add,         bt_sub,        bt_mul,         bt_div,     bt_floor_div, bt_mod,     bt_pow,

@@ -244,7 +244,7 @@ static char *path_of_best(const bti_checkpoints *c) {
 
 bt_status bti_checkpoints_save_best(bti_checkpoints *c) {
     char *path = path_of_best(c);
-    bt_status status = path ? bt_save_model(path, c->model) : BT_RESOURCE_EXHAUSTED;
+    bt_status status = path ? bt_save_model(path, c->model, NULL) : BT_RESOURCE_EXHAUSTED;
     bti_free(path);
     return status;
 }

@@ -69,7 +69,9 @@ fuzz() {
     sources=("tests/fuzz/fuzz_$name.c")
     # The parser of the emulated GPUs.
     [ "$name" != ptx ] || sources+=(tests/fakes/ptx/{scan,opcodes,operands,body,variables,parse,finish,module,problem}.c)
-    "$cc" "${flags[@]}" "${checks[@]}" -Itests -fsanitize=fuzzer "${sources[@]}" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
+    # The tokenizer of the examples.
+    [ "$name" != bpe ] || sources+=(examples/models/bpe{,_files,_split}.c)
+    "$cc" "${flags[@]}" "${checks[@]}" -Itests -Iexamples -fsanitize=fuzzer "${sources[@]}" "${objects[@]}" -o "$out/$name" "${depends[@]}" -ldl -lpthread -lm
     inputs=("$found")
     [ -d "$corpus" ] && inputs+=("$corpus")
     dictionary=()

@@ -74,7 +74,7 @@ static bool keepdims(call *c) { return attr_bool(c, "keepdims", false); }
 /* --- activations, casts ---------------------------------------------------------------------------------------------- */
 
 static bt_array *do_gelu(call *c) {
-    return attr_bool(c, "approximate", false) ? refuse(c, "only the exact one is there") : bt_gelu(c->in[0]);
+    return attr_bool(c, "approximate", false) ? bt_gelu_tanh(c->in[0]) : bt_gelu(c->in[0]);
 }
 static bt_array *do_elu(call *c) { return bt_elu(c->in[0], attr_double(c, "alpha", 1)); }
 static bt_array *do_leaky_relu(call *c) { return bt_leaky_relu(c->in[0], attr_double(c, "slope", 0.01)); }
