@@ -59,6 +59,14 @@ BT_API double bt_strategy_share(const bt_strategy *strategy, int replica);
 BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact);
 #define bt_strategy_set_exact(...) BTI_AT_MUST(bt_strategy_set_exact(__VA_ARGS__))
 
+/* A copy of a chain whose layers lie on several devices, one run of layers behind the other, for bt_pipelined: in their order (layers of chains in the chain as well), so
+ * that the device with the most to do has as little as possible. `sample` NULL: counted in elements of parameters. Else in the time that a layer's forward and backward
+ * pass take: the rows of sample, a micro-batch, go through the layers on the first device, one after the other (blocks). count 0: all GPUs, else all CPUs. With fewer layers than
+ * devices the last ones get none; what layers of several runs share lies with the first. Layers that lie on devices already are moved as well. The copy is poisoned by an unknown
+ * device, the same device twice, or a layer that cannot be applied to what the one before gives. */
+BT_API bt_layer *bt_layer_to_stages(const bt_layer *model, const char *const *devices, int count, bt_array *sample);
+#define bt_layer_to_stages(...) BTI_AT(bt_layer *, bt_layer_to_stages(__VA_ARGS__))
+
 typedef struct bti_strategy_guard {
     bt_strategy *before;
     bool refused;

@@ -1,9 +1,9 @@
 /* Which unit computes what.
  *
  * Forward, a node's stage is that of its inputs, one more where it is on another device; backward, one less. What depends on no row of x (parameters, labels, random
- * bits) has no stage: each unit that reads it computes it. Where a unit reads what another one has made, that one leaves it in memory, unless the two are
- * the forward and the backward pass of one stage, and it is a view or comes elementwise of an array that is no larger: then it is computed again from that. So a layer
- * leaves one array for its backward pass, as in a plan of the whole batch (docs/decisions/0048). */
+ * bits) has no stage: each unit that reads it computes it. What another stage reads stays in memory. Of what the backward pass of the same stage reads, views and
+ * what comes elementwise of other arrays that stay are computed again instead, as in a plan of the whole batch (docs/decisions/0048): a layer leaves one array, whether its
+ * slope is had from its output (tanh) or from its input (gelu). */
 #include "array/graph.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -14,8 +14,10 @@ enum { NO_STAGE = -1 };
 
 typedef struct place {
     int stage;
-    bool backward, left; /* left: it stays in memory for other units */
-    int asked_by;        /* the last unit that was to compute it again */
+    bool backward;
+    bool read_back; /* by the backward pass of its stage */
+    bool left;      /* it stays in memory for other units */
+    bool there;     /* for the backward pass of its stage: left, or computed again of what is */
 } place;
 
 typedef struct cutter {
@@ -24,7 +26,6 @@ typedef struct cutter {
     bti_numbers numbers;       /* their places in the list, then among `places` */
     place *places;
     int stages;
-    BTI_VEC(int64_t) open; /* to be looked at */
 } cutter;
 
 static int64_t number_in(const cutter *c, const bti_node *node) { return bti_number_of(&c->numbers, node); }
@@ -93,7 +94,6 @@ static void find_stages(cutter *c, int stages) {
     for (size_t n = 0; n < c->nodes.count; n++) {
         const bti_node *node = c->nodes.items[n];
         place *own = &c->places[n];
-        own->asked_by = -1;
         own->backward = bti_node_is_since(node, &c->of->turned);
         if (is_of_tuple(c, node)) {
             own->backward = c->places[number_in(c, node->inputs[0])].backward;
@@ -115,67 +115,39 @@ static int unit_of(const cutter *c, const place *p) {
 
 /* --- what units leave ------------------------------------------------------------------------------------------------------ */
 
-/* Of what a view shows, and what it shows. */
-static int64_t bytes_read(const cutter *c, const bti_node *node) {
-    int64_t bytes = bti_node_bytes(node), number = number_in(c, node);
-    while (number >= 0 && bti_op_info((bti_op)node->op)->class == BTI_MOVEMENT && c->places[number].stage != NO_STAGE) {
-        node = node->inputs[0];
-        if (bti_node_bytes(node) < bytes) bytes = bti_node_bytes(node);
-        number = number_in(c, node);
-    }
-    return bytes;
-}
-
-enum { FURTHER = 4 }; /* further arrays that are read may have such a part of the result's bytes */
-
-/* Whether it is had from what it reads, which is no larger, on its device. */
+/* Whether the backward pass of its stage has it from what is there for it anyway: it is a view of that, or comes elementwise of it. */
 static bool is_had_again(const cutter *c, const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
-    int64_t bytes = 0, own = bti_node_bytes(node);
     if (class != BTI_MOVEMENT && class != BTI_ELEMENTWISE) return false;
     for (int i = 0; i < node->input_count; i++) {
-        const bti_node *input = node->inputs[i];
-        int64_t number = number_in(c, input);
-        bool again = i && input == node->inputs[0];
-        if (number < 0 || c->places[number].stage == NO_STAGE || again) continue;
-        if (input->device != node->device) return false;
-        bytes += bytes_read(c, input);
-    }
-    return class == BTI_MOVEMENT || bytes <= own + own / FURTHER;
-}
-
-/* Unit `reader` needs this node, and what it computes again for that. */
-static bool need(cutter *c, int64_t number, int reader) {
-    if (!bti_vec_push(&c->open, number)) return false;
-    while (c->open.count) {
-        int64_t next = c->open.items[--c->open.count];
-        place *p = &c->places[next];
-        const bti_node *node = c->nodes.items[next];
-        int maker = unit_of(c, p);
-        if (maker < 0 || maker == reader || p->left || p->asked_by == reader) continue;
-        bool same_stage = maker + reader == 2 * (c->stages - 1);
-        if (!same_stage || !is_had_again(c, node)) {
-            p->left = true;
-            continue;
-        }
-        p->asked_by = reader;
-        for (int i = 0; i < node->input_count; i++) {
-            int64_t input = number_in(c, node->inputs[i]);
-            if (input >= 0 && !bti_vec_push(&c->open, input)) return false;
-        }
+        int64_t number = number_in(c, node->inputs[i]);
+        if (number < 0 || c->places[number].stage == NO_STAGE) continue;
+        if (!c->places[number].there || node->inputs[i]->device != node->device) return false;
     }
     return true;
 }
 
-static bt_status find_what_is_left(cutter *c) {
-    for (size_t n = 0; n < c->nodes.count; n++) {
-        int reader = unit_of(c, &c->places[n]);
-        for (int i = 0; i < c->nodes.items[n]->input_count && reader >= 0; i++) {
+static void note_reader(const cutter *c, place *made, int reader) {
+    int maker = unit_of(c, made);
+    if (maker < 0 || reader < 0 || maker == reader) return;
+    if (maker + reader == 2 * (c->stages - 1))
+        made->read_back = true;
+    else
+        made->left = true;
+}
+
+static void find_what_is_left(cutter *c) {
+    for (size_t n = 0; n < c->nodes.count; n++)
+        for (int i = 0; i < c->nodes.items[n]->input_count; i++) {
             int64_t input = number_in(c, c->nodes.items[n]->inputs[i]);
-            if (input >= 0 && !need(c, input, reader)) return bti_no_memory();
+            if (input >= 0) note_reader(c, &c->places[input], unit_of(c, &c->places[n]));
         }
+    for (size_t n = 0; n < c->nodes.count; n++) {
+        place *own = &c->places[n];
+        bool again = !own->backward && own->stage != NO_STAGE && is_had_again(c, c->nodes.items[n]);
+        if (own->read_back && !again) own->left = true;
+        own->there = own->left || again;
     }
-    return BT_OK;
 }
 
 static bool leave(bti_units *units, int unit, bti_node *node) {
@@ -207,13 +179,12 @@ bt_status bti_units_cut(const bti_micro_batch *recorded, int stages, bti_units *
     bt_status status = collect(&c);
     if (status == BT_OK) {
         find_stages(&c, stages);
-        status = find_what_is_left(&c);
+        find_what_is_left(&c);
+        status = fill_units(&c, units);
     }
-    if (status == BT_OK) status = fill_units(&c, units);
     bti_walk_end(walk);
     bti_vec_free(&c.nodes);
     bti_numbers_free(&c.numbers);
-    bti_vec_free(&c.open);
     bti_free(c.places);
     return status;
 }
