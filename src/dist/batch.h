@@ -39,7 +39,7 @@ const char *bti_replica_name(const bti_train *s, int replica);
 bt_array *bti_sum_parts(const bti_train *s, bt_array **parts);
 void bti_sum_everywhere(const bti_train *s, bt_array **parts, bt_array **sums);
 
-/* step.c: the loss of a part's rows, scaled by their share of the batch; the part's states and means are filled in. The device of the model's output, given x.
+/* part.c: the loss of a part's rows, scaled by their share of the batch; the part's states and means are filled in. The device of the model's output, given x.
  * Rows of a batch, where it lies. */
 bt_array *bti_record_loss(bti_train *s, bti_batch_shard *own, bt_array *x, bt_array *y, double weight);
 int bti_output_device(const bti_train *s, bti_layer_ends ends, bt_array *x);

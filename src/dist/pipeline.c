@@ -6,6 +6,7 @@
 #include "array/move.h"
 #include "base/alloc.h"
 #include "device/device.h"
+#include "dist/pipeline_units.h"
 #include "nn/optimizer.h"
 #include "ops/primitive.h"
 
@@ -24,7 +25,7 @@ typedef struct pipeline {
         **gradients;        /* retained; weighted sums over the micro-batches recorded so far; gradients by parameter */
     bti_states states;      /* floats: the same; others: of the first micro-batch */
     bt_array **results;     /* room for what is wanted of a micro-batch */
-    bti_units *units;       /* by micro-batch */
+    bti_micro_units *units; /* by micro-batch */
     progress *now, *before; /* by stage; before the slot of time */
 } pipeline;
 

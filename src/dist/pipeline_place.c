@@ -113,7 +113,7 @@ static bt_status find_costs(placement *p, bt_array *sample) {
 /* --- runs --------------------------------------------------------------------------------------------------------------- */
 
 /* Whether runs of at most this cost are enough; with `count` layers left for as many stages, each gets one. */
-static bool fits(placement *p, int stages, double most) {
+static bool runs_suffice(placement *p, int stages, double most) {
     double sum = 0;
     int stage = 0;
     size_t of_stage = 0;
@@ -140,10 +140,10 @@ static void find_runs(placement *p, int stages) {
         double sum = 0;
         for (size_t to = from; to < p->layers.count; to++) {
             sum += p->layers.items[to].cost;
-            if (sum < least && fits(p, stages, sum)) least = sum;
+            if (sum < least && runs_suffice(p, stages, sum)) least = sum;
         }
     }
-    (void)fits(p, stages, least);
+    (void)runs_suffice(p, stages, least);
 }
 
 /* --- moving ------------------------------------------------------------------------------------------------------------- */

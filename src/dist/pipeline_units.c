@@ -4,10 +4,11 @@
  * bits) has no stage: each unit that reads it computes it. What another stage reads stays in memory. Of what the backward pass of the same stage reads, views and
  * what comes elementwise of other arrays that stay are computed again instead, as in a plan of the whole batch (docs/decisions/0048): a layer leaves one array, whether its
  * slope is had from its output (tanh) or from its input (gelu). */
+#include "dist/pipeline_units.h"
+
 #include "array/graph.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "dist/pipeline.h"
 #include "ir/walk.h"
 
 enum { NO_STAGE = -1 };
@@ -150,16 +151,16 @@ static void find_what_is_left(cutter *c) {
     }
 }
 
-static bool leave(bti_units *units, int unit, bti_node *node) {
+static bool leave_in_memory(bti_micro_units *units, int unit, bti_node *node) {
     if (!bti_vec_push(&units->units[unit], node)) return false;
     bti_node_retain(node);
     bti_history_end(node, "bt_train_step");
     return true;
 }
 
-static bt_status fill_units(cutter *c, bti_units *units) {
+static bt_status fill_units(cutter *c, bti_micro_units *units) {
     int last = 2 * (c->stages - 1);
-    *units = (bti_units){c->stages, bti_calloc((size_t)last + 1, sizeof *units->units)};
+    *units = (bti_micro_units){c->stages, bti_calloc((size_t)last + 1, sizeof *units->units)};
     if (!units->units) return bti_no_memory();
     for (int r = 0; r < c->of->result_count; r++) {
         int64_t number = number_in(c, bti_node_of(c->of->results[r]));
@@ -169,11 +170,12 @@ static bt_status fill_units(cutter *c, bti_units *units) {
         p->left = true;
     }
     for (size_t n = 0; n < c->nodes.count; n++)
-        if (c->places[n].left && !leave(units, unit_of(c, &c->places[n]), c->nodes.items[n])) return bti_no_memory();
+        if (c->places[n].left && !leave_in_memory(units, unit_of(c, &c->places[n]), c->nodes.items[n]))
+            return bti_no_memory();
     return BT_OK;
 }
 
-bt_status bti_units_cut(const bti_micro_batch *recorded, int stages, bti_units *units) {
+bt_status bti_units_cut(const bti_micro_batch *recorded, int stages, bti_micro_units *units) {
     cutter c = {.of = recorded};
     int walk = bti_walk_begin();
     bt_status status = collect(&c);
@@ -189,7 +191,7 @@ bt_status bti_units_cut(const bti_micro_batch *recorded, int stages, bti_units *
     return status;
 }
 
-void bti_units_free(bti_units *units) {
+void bti_units_free(bti_micro_units *units) {
     for (int u = 0; units->units && u < 2 * units->stages - 1; u++) {
         for (size_t n = 0; n < units->units[u].count; n++) bti_node_release(units->units[u].items[n]);
         bti_vec_free(&units->units[u]);
