@@ -148,6 +148,62 @@ static void layers_of_ones_own(void **state) {
     }
 }
 
+/* Loops, attention, rows that are taken, and a block that is computed again: three stages beside one, and beside the whole batch. */
+static bt_array *again(bt_array *x) {
+    bt_array *y = NULL;
+    BT_CHECKPOINT y = bt_tanh(bt_mul(bt_tanh(x), x));
+    return y;
+}
+
+static bt_layer *sequence_model(int devices) {
+    bt_layer *layers[] = {bt_embedding_layer(20, 8, bt_key(1)),
+                          bt_skip(bt_attention_layer(8, 2, bt_key(2), .causal = true), NULL),
+                          bt_lambda("again", again),
+                          bt_lstm_layer(8, 6, bt_key(3)),
+                          bt_skip(bt_gru_layer(6, 6, bt_key(4)), NULL),
+                          bt_flatten_layer(),
+                          bt_dense(5 * 6, 3, NULL, bt_key(5))};
+    for (int i = 0; i < COUNT(layers); i++) layers[i] = bt_layer_to(layers[i], gpu(i * devices / COUNT(layers)));
+    return bt_chain_of(layers, COUNT(layers));
+}
+
+static bt_layer *image_model(int devices) {
+    bt_layer *layers[] = {bt_conv_layer(2, 6, BT_SHAPE(3, 3), bt_relu, bt_key(1), .pad = {1, 1}),
+                          bt_group_norm_layer(2, 6),
+                          bt_max_pool_layer(BT_SHAPE(2, 2)),
+                          bt_conv_layer(6, 4, BT_SHAPE(3, 3), bt_gelu, bt_key(2)),
+                          bt_global_avg_pool_layer(),
+                          bt_flatten_layer(),
+                          bt_dense(4, 3, NULL, bt_key(3))};
+    for (int i = 0; i < COUNT(layers); i++) layers[i] = bt_layer_to(layers[i], gpu(i * devices / COUNT(layers)));
+    return bt_chain_of(layers, COUNT(layers));
+}
+
+static void expect_as_whole(bt_layer *make(int), bt_array *x) {
+    static float numbers[3][NUMBERS];
+    int count = 0;
+    for (int way = 0; way < 3; way++)
+        BT_SCOPE {
+            bt_layer *model = make(way == 2 ? 3 : 1);
+            bt_strategy *strategy = way ? bt_pipelined(4) : NULL;
+            bt_array *y = bt_normal(bt_key(9), BT_F32, bt_size(x, 0), 3);
+            bt_optimizer *momentum = bt_momentum(0.05, 0.9);
+            for (int i = 0; i < 3; i++) OK(bt_block(bt_train_step(strategy, model, momentum, squared, NULL, x, y)));
+            count = numbers_of(model, numbers[way]);
+        }
+    assert_memory_equal(numbers[1], numbers[2], (size_t)count * sizeof(float));
+    for (int k = 0; k < count; k++)
+        if (!(fabsf(numbers[0][k] - numbers[1][k]) < 1e-5f))
+            fail_msg("number %d is %g, not %g", k, numbers[1][k], numbers[0][k]);
+}
+
+static void layers_of_all_kinds(void **state) {
+    BT_SCOPE {
+        expect_as_whole(sequence_model, bt_randint(bt_key(8), 0, 20, BT_I32, 11, 5));
+        expect_as_whole(image_model, bt_normal(bt_key(8), BT_F32, 10, 2, 8, 8));
+    }
+}
+
 /* --- the loop ------------------------------------------------------------------------------------------------------------- */
 
 static void the_fit_loop_takes_it(void **state) {
@@ -269,6 +325,27 @@ static void memory_does_not_grow_with_the_number(void **state) {
                          s, many[s], few[s], most);
         }
     }
+}
+
+/* A batch that is too large for a device goes through it in parts. */
+static void parts_fit_where_the_batch_does_not(void **state) {
+    fresh("devices=sim:gpu*1@4M");
+    BT_SCOPE {
+        static float before[NUMBERS * 8], after[NUMBERS * 8];
+        bt_layer *model = even_model(WIDE, 1, DEEP);
+        bt_shared *weight[3];
+        (void)bt_parameters(model, weight, 3);
+        bt_array *x = bt_normal(bt_key(1), BT_F32, 8 * PART, WIDE);
+        bt_optimizer *sgd = bt_sgd(0.01);
+        OK(bt_read(bt_value(weight[1]), before, WIDE * WIDE * sizeof *before));
+        POISONED(bt_train_step(bt_pipelined(1), model, sgd, squared, NULL, x, x), BT_RESOURCE_EXHAUSTED, "GPU:0");
+        OK(bt_read(bt_value(weight[1]), after, WIDE * WIDE * sizeof *after));
+        assert_memory_equal(before, after, WIDE * WIDE * sizeof *before);
+        OK(bt_block(bt_train_step(bt_pipelined(8), model, sgd, squared, NULL, x, x)));
+        OK(bt_read(bt_value(weight[1]), after, WIDE * WIDE * sizeof *after));
+        assert_memory_not_equal(before, after, WIDE * WIDE * sizeof *before);
+    }
+    start(NULL);
 }
 
 /* --- the bubble ------------------------------------------------------------------------------------------------------------- */
@@ -422,6 +499,8 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(placing_that_cannot_be_is_refused),
         cmocka_unit_test(a_failing_device_fails_the_step),
+        cmocka_unit_test(layers_of_all_kinds),
+        cmocka_unit_test(parts_fit_where_the_batch_does_not),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }
