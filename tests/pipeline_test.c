@@ -1,4 +1,4 @@
-// labels: valgrind
+// labels: threads
 // timeout: 600
 /* Micro-batches through a model whose layers lie on several devices: the numbers of the whole batch, the same bits wherever layers lie, memory, the bubble in virtual time. */
 #include <math.h>
