@@ -204,6 +204,92 @@ static void layers_of_all_kinds(void **state) {
     }
 }
 
+/* Layers of a random kind, each on a random device. */
+typedef struct draw {
+    uint64_t state;
+} draw;
+static int below(draw *d, int most) {
+    d->state = d->state * 6364136223846793005u + 1442695040888963407u;
+    return (int)((d->state >> 33) % (uint64_t)most);
+}
+
+static bt_layer *random_layer(draw *d, int place) {
+    static bt_activation *const functions[] = {bt_tanh, bt_relu, bt_gelu, bt_silu, NULL};
+    bt_array *key = bt_key((uint64_t)place);
+    bt_activation *function = functions[below(d, COUNT(functions))];
+    switch (below(d, 6)) {
+    case 0: return bt_dropout_layer(0.3, key);
+    case 1: return bt_layer_norm_layer(WIDTH);
+    case 2: return bt_skip(bt_dense(WIDTH, WIDTH, function, key), NULL);
+    case 3: return bt_lambda("silu", bt_silu);
+    default: return bt_dense(WIDTH, WIDTH, function, key);
+    }
+}
+
+static bt_layer *random_model(uint64_t seed, bool places) {
+    draw kinds = {seed}, devices = {seed + 1000}, frozen = {seed + 2000};
+    bt_layer *layers[8];
+    int count = 2 + below(&kinds, 5);
+    for (int i = 0; i < count; i++) {
+        layers[i] = random_layer(&kinds, i);
+        if (!below(&frozen, 5)) OK(bt_freeze(layers[i]));
+        int on = below(&devices, 4);
+        layers[i] = bt_layer_to(layers[i], gpu(places ? on : 0));
+    }
+    layers[count] = bt_layer_to(bt_dense(WIDTH, 3, NULL, bt_key(9)), gpu(places ? below(&devices, 4) : 0));
+    return bt_chain_of(layers, count + 1);
+}
+
+static void random_models_on_random_devices(void **state) {
+    static float one[NUMBERS], some[NUMBERS];
+    int seeds = getenv("BERTH_TEST_LONG") ? 400 : 25;
+    for (int seed = 0; seed < seeds; seed++)
+        BT_SCOPE {
+            draw d = {(uint64_t)seed + 3000};
+            bt_strategy *strategy = bt_pipelined(1 + below(&d, 9));
+            int64_t rows = 1 + below(&d, 30);
+            bt_layer *model = random_model((uint64_t)seed, false);
+            double loss = train(model, strategy, rows, one);
+            int count = numbers_of(model, some);
+            double same = train(random_model((uint64_t)seed, true), strategy, rows, some);
+            if (loss != same || memcmp(one, some, (size_t)count * sizeof *one))
+                fail_msg("seed %d: loss %.9g on one device, %.9g on several", seed, loss, same);
+        }
+}
+
+/* --- hooks and callbacks ------------------------------------------------------------------------------------------------- */
+
+static int forward_calls, gradient_calls, told;
+
+static bt_array *count_forward(bt_layer *layer, bt_array *output, void *unused) {
+    forward_calls++;
+    return output;
+}
+static bt_array *count_gradient(bt_layer *layer, const char *name, bt_array *gradient, void *unused) {
+    gradient_calls++;
+    return gradient;
+}
+static void tell(const bt_elements *value, void *unused) { told++; }
+static bt_array *tells(bt_array *x) { return bt_debug_callback(tell, NULL, x); }
+
+/* Once for each micro-batch; gradients once, summed. */
+static void hooks_and_callbacks_are_called(void **state) {
+    BT_SCOPE {
+        bt_layer *first = bt_dense(WIDTH, 8, bt_tanh, bt_key(1));
+        bt_layer *model = bt_chain(bt_layer_to(first, gpu(0)), bt_lambda("tells", tells),
+                                   bt_layer_to(bt_dense(8, 3, NULL, bt_key(2)), gpu(1)));
+        bt_array *x = bt_ones(BT_F32, 8, WIDTH), *y = bt_ones(BT_F32, 8, 3);
+        OK(bt_layer_hook(model, count_forward, NULL));
+        OK(bt_layer_gradient_hook(model, count_gradient, NULL));
+        forward_calls = gradient_calls = told = 0;
+        OK(bt_block(bt_train_step(bt_pipelined(4), model, bt_sgd(0.1), squared, NULL, x, y)));
+        bt_synchronize();
+        assert_int_equal(forward_calls, 4 + 1); /* and once to find where the output is */
+        assert_int_equal(gradient_calls, 4);
+        assert_int_equal(told, 4);
+    }
+}
+
 /* --- the loop ------------------------------------------------------------------------------------------------------------- */
 
 static void the_fit_loop_takes_it(void **state) {
@@ -499,6 +585,8 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(placing_that_cannot_be_is_refused),
         cmocka_unit_test(a_failing_device_fails_the_step),
+        cmocka_unit_test(random_models_on_random_devices),
+        cmocka_unit_test(hooks_and_callbacks_are_called),
         cmocka_unit_test(layers_of_all_kinds),
         cmocka_unit_test(parts_fit_where_the_batch_does_not),
     };
