@@ -1,4 +1,4 @@
-/* berth/dist.h: training one model on several devices (TensorFlow's mirrored strategy).
+/* berth/dist.h: training one model on several devices: a copy on each (TensorFlow's mirrored strategy), or its layers in stages.
  *
  * Inside BT_STRATEGY(s), shared variables are made with one replica per device. bt_train_step (or bt_fit with a
  * strategy) splits each batch over the devices, computes the gradients on all devices at the same time, sums them over
@@ -32,7 +32,7 @@ BT_API bt_strategy *bt_mirrored(const char *const *devices, int count);
  *
  * Losses, gradients and states are those of the whole batch but for rounding, and for one M the same bits however the layers are placed on devices of one make. Dropout draws by the
  * row of the whole batch. Layers that need a mean over the whole batch in the forward pass (bt_batch_mean: batch norm in training) are refused:
- * FAILED_PRECONDITION. A step submits its work before it returns. INVALID_ARGUMENT, in the strategy: fewer than 1 micro-batches. The strategy has no replicas: bt_strategy_count is 0, BT_STRATEGY makes
+ * FAILED_PRECONDITION. The loss, and hooks of layers, are called for each micro-batch, hooks of gradients once for the sums. A step submits its work before it returns. INVALID_ARGUMENT, in the strategy: fewer than 1 micro-batches. The strategy has no replicas: bt_strategy_count is 0, BT_STRATEGY makes
  * variables as outside of it. */
 BT_API bt_strategy *bt_pipelined(int micro_batches);
 #define bt_pipelined(...) BTI_AT(bt_strategy *, bt_pipelined(__VA_ARGS__))
