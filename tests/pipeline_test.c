@@ -290,6 +290,47 @@ static void hooks_and_callbacks_are_called(void **state) {
     }
 }
 
+/* --- states --------------------------------------------------------------------------------------------------------------- */
+
+static bt_array *tracking(bt_layer *layer, bt_array *x, void *sometimes) {
+    bool sets = !sometimes || bt_size(x, 0) == 3;
+    if (bt_is_training() && sets) {
+        bt_array *mean = bt_mean(x, .axes = BT_AXES(0)), *steps = bt_layer_state(layer, "steps");
+        OK(bt_layer_set_state(layer, "mean", bt_add(bt_mul(bt_layer_state(layer, "mean"), 0.5), bt_mul(mean, 0.5))));
+        OK(bt_layer_set_state(layer, "steps", bt_add(steps, 1)));
+    }
+    return x;
+}
+
+static bt_layer *tracker(void *sometimes) {
+    return bt_layer_new("Tracker", tracking, .data = sometimes,
+                        .state = {{"mean", bt_zeros(BT_F32, 8)}, {"steps", bt_zeros(BT_I32, )}});
+}
+
+/* Floats are means weighted by rows, which for a mean over rows is that of the whole batch; integers are set once. */
+static void states_are_those_of_the_whole_batch(void **state) {
+    float got[2][8];
+    BT_SCOPE {
+        bt_array *x = bt_normal(bt_key(1), BT_F32, 11, WIDTH), *y = bt_ones(BT_F32, 11, 3);
+        for (int way = 0; way < 2; way++) {
+            bt_layer *tracked = bt_layer_to(tracker(NULL), gpu(way));
+            bt_layer *model = bt_chain(bt_layer_to(bt_dense(WIDTH, 8, bt_tanh, bt_key(1)), gpu(0)), tracked,
+                                       bt_layer_to(bt_dense(8, 3, NULL, bt_key(2)), gpu(way)));
+            bt_optimizer *sgd = bt_sgd(0.1);
+            bt_strategy *four = way ? bt_pipelined(4) : NULL;
+            for (int i = 0; i < 3; i++) OK(bt_block(bt_train_step(four, model, sgd, squared, NULL, x, y)));
+            OK(bt_read(bt_layer_state(tracked, "mean"), got[way], sizeof *got));
+            assert_true(bt_item(bt_layer_state(tracked, "steps")) == 3);
+            assert_string_equal(bt_device_name(bt_device_of(bt_layer_state(tracked, "mean"))), way ? "GPU:1" : "GPU:0");
+        }
+        for (int k = 0; k < 8; k++) assert_true(fabsf(got[0][k] - got[1][k]) < 1e-5f);
+        bt_layer *now_and_then =
+            bt_chain(bt_dense(WIDTH, 8, NULL, bt_key(1)), tracker(&got), bt_dense(8, 3, NULL, bt_key(2)));
+        POISONED(bt_train_step(bt_pipelined(4), now_and_then, bt_sgd(0.1), squared, NULL, x, y), BT_INVALID_ARGUMENT,
+                 "was set in a part of the batch and not in another");
+    }
+}
+
 /* --- the loop ------------------------------------------------------------------------------------------------------------- */
 
 static void the_fit_loop_takes_it(void **state) {
@@ -587,6 +628,7 @@ int main(void) {
         cmocka_unit_test(a_failing_device_fails_the_step),
         cmocka_unit_test(random_models_on_random_devices),
         cmocka_unit_test(hooks_and_callbacks_are_called),
+        cmocka_unit_test(states_are_those_of_the_whole_batch),
         cmocka_unit_test(layers_of_all_kinds),
         cmocka_unit_test(parts_fit_where_the_batch_does_not),
     };

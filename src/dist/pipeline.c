@@ -20,9 +20,9 @@ typedef struct pipeline {
     int count, stages; /* stages: 0 before the first micro-batch is recorded */
     bt_array **x, **y; /* by micro-batch: its rows, where the batch lies */
     bti_layer_ends ends;
-    int last_device; /* of the model's output */
-    bt_array *loss,
-        **gradients;        /* retained; weighted sums over the micro-batches recorded so far; gradients by parameter */
+    int last_device;        /* of the model's output */
+    bt_array *loss;         /* retained; the weighted sum over the micro-batches recorded so far */
+    bt_array **gradients;   /* by parameter: the same */
     bti_states states;      /* floats: the same; others: of the first micro-batch */
     bt_array **results;     /* room for what is wanted of a micro-batch */
     bti_micro_units *units; /* by micro-batch */
