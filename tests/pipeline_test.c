@@ -10,8 +10,11 @@
 
 enum { ROWS = 37, WIDTH = 12, NUMBERS = 4096 };
 
+static char trace_path[64];
+
 static int start(void **state) {
     fresh("devices=sim:gpu*4");
+    snprintf(trace_path, sizeof trace_path, "/tmp/berth-pipeline-%d.json", (int)getpid());
     return 0;
 }
 
@@ -497,8 +500,6 @@ static double idle_part(const char *trace_file, int devices) {
 
 static double measure_idle_part(int stages, int micro_batches) {
     double idle = NAN;
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/berth-pipeline-%d.json", (int)getpid());
     BT_SCOPE {
         bt_layer *model = even_model(4096, stages, 2);
         bt_array *x = NULL;
@@ -511,11 +512,11 @@ static double measure_idle_part(int stages, int micro_batches) {
             bt_profile *profile = bt_profile_start();
             OK(bt_block(bt_train_step(strategy, model, sgd, squared, NULL, x, x)));
             bt_synchronize();
-            OK(bt_profile_stop(profile, path, NULL));
+            OK(bt_profile_stop(profile, trace_path, NULL));
         }
-        idle = idle_part(path, stages);
+        idle = idle_part(trace_path, stages);
     }
-    unlink(path);
+    unlink(trace_path);
     return idle;
 }
 
@@ -531,6 +532,42 @@ static void the_bubble_is_that_of_theory(void **state) {
                          theory);
         }
     start(NULL);
+}
+
+static int count_events(const char *trace_file, const char *name) {
+    json_t *trace = json_load_file(trace_file, 0, NULL), *event;
+    int count = 0;
+    size_t i;
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) count +=
+        !strcmp(json_string_value(json_object_get(event, "name")), name);
+    json_decref(trace);
+    return count;
+}
+
+/* Plans of units are kept: those of micro-batches of equal rows are the same ones, whatever their number. */
+static void later_steps_make_no_plans(void **state) {
+    int first[2];
+    for (int way = 0; way < 3; way++)
+        BT_SCOPE {
+            bool drops = way == 2;
+            bt_layer *model = bt_layer_to_stages(drops ? mixed_model() : even_model(WIDE, 4, 1), NULL, 0, NULL);
+            bt_array *x = bt_ones(BT_F32, 64, drops ? WIDTH : WIDE), *y = bt_ones(BT_F32, 64, drops ? 3 : WIDE);
+            bt_strategy *strategy = bt_pipelined(way ? 16 : 4);
+            bt_optimizer *sgd = bt_sgd(0.01);
+            int plans = -1, units = 0;
+            for (int i = 0; i < 6; i++) {
+                bt_profile *profile = bt_profile_start();
+                OK(bt_block(bt_train_step(strategy, model, sgd, squared, NULL, x, y)));
+                OK(bt_profile_stop(profile, trace_path, NULL));
+                plans = count_events(trace_path, "plan");
+                units = count_events(trace_path, "submit");
+                if (!i && way < 2) first[way] = plans;
+            }
+            assert_int_equal(plans, 0);
+            assert_true(units >= (way ? 16 : 4) * (2 * 4 - 1));
+        }
+    assert_int_equal(first[0], first[1]);
+    unlink(trace_path);
 }
 
 /* --- refusals --------------------------------------------------------------------------------------------------------------- */
@@ -629,6 +666,7 @@ int main(void) {
         cmocka_unit_test(random_models_on_random_devices),
         cmocka_unit_test(hooks_and_callbacks_are_called),
         cmocka_unit_test(states_are_those_of_the_whole_batch),
+        cmocka_unit_test(later_steps_make_no_plans),
         cmocka_unit_test(layers_of_all_kinds),
         cmocka_unit_test(parts_fit_where_the_batch_does_not),
     };
