@@ -353,6 +353,24 @@ static void copies_outlive_their_sources(void **state) {
     outlive_their_sources("cpu");
 }
 
+/* They wait for the run that made the bytes, not for what was launched since. */
+static void copies_of_earlier_results_are_ordered(void **state) {
+    begin();
+    float *data = numbers(LARGE / 32, 5);
+    BT_SCOPE {
+        bt_array *x = bt_from(data, BT_F32, (bt_shape){1, {LARGE / 32}}), *made[6], *there[6];
+        for (int i = 0; i < COUNT(made); i++) {
+            made[i] = bt_add(x, bt_num(i));
+            OK(bt_eval(made[i]));
+            if (i) there[i - 1] = bt_to(made[i - 1], "gpu:1");
+            if (i) OK(bt_eval(there[i - 1]));
+        }
+        there[5] = bt_to(made[5], "gpu:1");
+        for (int i = 0; i < COUNT(made); i++) expect_line(there[i], LARGE / 32, 5, 1, (float)i);
+    }
+    test_free(data);
+}
+
 /* In one plan: the GPU goes on while the CPU copies what it made, and is sent back what the CPU made of it. */
 static void copies_to_the_host_are_ordered(void **state) {
     enum { COUNT_OF_PARTS = 5, LENGTH = LARGE / 32 };
@@ -439,13 +457,21 @@ static void shutdown_waits_for_work(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_transfers_are_ordered),        cmocka_unit_test(small_uploads_share_a_buffer),
-        cmocka_unit_test(memory_is_reused_in_order),          cmocka_unit_test(uploads_are_read_back),
-        cmocka_unit_test(pinned_memory_is_copied_in_order),   cmocka_unit_test(many_arguments_go_through_memory),
-        cmocka_unit_test(copies_between_devices_are_ordered), cmocka_unit_test(copies_outlive_their_sources),
-        cmocka_unit_test(copies_to_the_host_are_ordered),     cmocka_unit_test(copies_within_a_device_are_ordered),
-        cmocka_unit_test(sums_over_devices_are_ordered),      cmocka_unit_test(shutdown_waits_for_work),
-        cmocka_unit_test(kernels_agree_with_the_cpu),         cmocka_unit_test(sums_are_folded_alike),
+        cmocka_unit_test(large_transfers_are_ordered),
+        cmocka_unit_test(small_uploads_share_a_buffer),
+        cmocka_unit_test(memory_is_reused_in_order),
+        cmocka_unit_test(uploads_are_read_back),
+        cmocka_unit_test(pinned_memory_is_copied_in_order),
+        cmocka_unit_test(many_arguments_go_through_memory),
+        cmocka_unit_test(copies_between_devices_are_ordered),
+        cmocka_unit_test(copies_outlive_their_sources),
+        cmocka_unit_test(copies_of_earlier_results_are_ordered),
+        cmocka_unit_test(copies_to_the_host_are_ordered),
+        cmocka_unit_test(copies_within_a_device_are_ordered),
+        cmocka_unit_test(sums_over_devices_are_ordered),
+        cmocka_unit_test(shutdown_waits_for_work),
+        cmocka_unit_test(kernels_agree_with_the_cpu),
+        cmocka_unit_test(sums_are_folded_alike),
     };
     return RUN_EMULATED(tests);
 }

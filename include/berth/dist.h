@@ -1,4 +1,4 @@
-/* berth/dist.h: training one model on several devices (TensorFlow's mirrored strategy).
+/* berth/dist.h: training one model on several devices: a copy on each (TensorFlow's mirrored strategy), or its layers in stages.
  *
  * Inside BT_STRATEGY(s), shared variables are made with one replica per device. bt_train_step (or bt_fit with a
  * strategy) splits each batch over the devices, computes the gradients on all devices at the same time, sums them over
@@ -23,6 +23,19 @@ typedef struct bt_strategy bt_strategy;
  * BT_STRATEGY block with a poisoned strategy poisons what is made inside. */
 BT_API bt_strategy *bt_mirrored(const char *const *devices, int count);
 #define bt_mirrored(...) BTI_AT(bt_strategy *, bt_mirrored(__VA_ARGS__))
+/* A strategy for a model whose layers lie on several devices (bt_layer_to, bt_layer_to_stages), or on one. Each batch is cut along axis 0 into so many
+ * micro-batches, as equal as possible (a batch of fewer rows: one for each row), which go forward through the devices one behind the other, and backward; gradients are added in
+ * the order of the micro-batches, and one update follows. While one device works on a micro-batch, the others work on those before and behind it. With S stages of
+ * equal time and M micro-batches each device is idle for a part (S - 1) / (M + S - 1) of the step (the "bubble"). A stage is what is computed between two
+ * moves to another device; a device may have several. Of stage s (from 0) at most S - s micro-batches are under way, so memory does not grow with M, and a
+ * model on one device needs memory for the activations of one micro-batch.
+ *
+ * Losses, gradients and states are those of the whole batch but for rounding, and for one M the same bits however the layers are placed on devices of one make. Dropout draws by the
+ * row of the whole batch. Layers that need a mean over the whole batch in the forward pass (bt_batch_mean: batch norm in training) are refused:
+ * FAILED_PRECONDITION. The loss, and hooks of layers, are called for each micro-batch, hooks of gradients once for the sums. A step submits its work before it returns. INVALID_ARGUMENT, in the strategy: fewer than 1 micro-batches. The strategy has no replicas: bt_strategy_count is 0, BT_STRATEGY makes
+ * variables as outside of it. */
+BT_API bt_strategy *bt_pipelined(int micro_batches);
+#define bt_pipelined(...) BTI_AT(bt_strategy *, bt_pipelined(__VA_ARGS__))
 BT_API bt_strategy *bt_strategy_retain(bt_strategy *strategy);
 #define bt_strategy_retain(...) BTI_AT(bt_strategy *, bt_strategy_retain(__VA_ARGS__))
 BT_API void bt_strategy_release(bt_strategy *strategy); /* NULL is accepted */
@@ -30,7 +43,7 @@ BT_API void bt_strategy_release(bt_strategy *strategy); /* NULL is accepted */
 /* BT_OK when it can be used; else its error, with the cause in the error record. */
 BT_API bt_status bt_strategy_status(const bt_strategy *strategy);
 #define bt_strategy_status(...) BTI_AT_STATUS(bt_strategy_status(__VA_ARGS__))
-/* How many devices it has: 1 for NULL, 0 for a poisoned strategy. */
+/* How many devices it mirrors over: 1 for NULL, 0 for bt_pipelined and a poisoned strategy. */
 BT_API int bt_strategy_count(const bt_strategy *strategy);
 BT_API bt_device *bt_strategy_device(const bt_strategy *strategy, int replica);
 
@@ -45,6 +58,14 @@ BT_API double bt_strategy_share(const bt_strategy *strategy, int replica);
  * number of them. */
 BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact);
 #define bt_strategy_set_exact(...) BTI_AT_MUST(bt_strategy_set_exact(__VA_ARGS__))
+
+/* A copy of a chain whose layers lie on several devices, one run of layers behind the other, for bt_pipelined: in their order (layers of chains in the chain as well), so
+ * that the device with the most to do has as little as possible. `sample` NULL: counted in elements of parameters. Else in the time that a layer's forward and backward
+ * pass take: the rows of sample, a micro-batch, go through the layers on the first device, one after the other (blocks). count 0: all GPUs, else all CPUs. With fewer layers than
+ * devices the last ones get none; what layers of several runs share lies with the first. Layers that lie on devices already are moved as well. The copy is poisoned by an unknown
+ * device, the same device twice, or a layer that cannot be applied to what the one before gives. */
+BT_API bt_layer *bt_layer_to_stages(const bt_layer *model, const char *const *devices, int count, bt_array *sample);
+#define bt_layer_to_stages(...) BTI_AT(bt_layer *, bt_layer_to_stages(__VA_ARGS__))
 
 typedef struct bti_strategy_guard {
     bt_strategy *before;

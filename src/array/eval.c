@@ -20,6 +20,7 @@ typedef struct recorded {
     uint64_t call;            /* the last node's, by bti_public_calls */
     BTI_VEC(bti_node *) sets; /* retained */
     bool flushing;
+    bool held;     /* it neither flushes nor waits for earlier work */
     bti_place cut; /* of the operation that the last flush came after */
     uint8_t cut_op;
 } recorded;
@@ -206,7 +207,7 @@ bt_status bti_eval_nodes(bti_node *const *nodes, int count, bool behind) {
     finish_sets(status);
     own_record.nodes = own_record.bytes = 0;
     bti_vec_free(&wanted);
-    if (behind) bti_exec_throttle();
+    if (behind && !own_record.held) bti_exec_throttle();
     return status;
 }
 
@@ -302,13 +303,20 @@ void bti_eval_recorded(const bti_node *node) {
     if (!node->symbolic) own->bytes += (uint64_t)bti_node_bytes(node) / (fused ? FUSED_SHARE : 1);
     bool between_calls = own->call != call;
     own->call = call;
-    if (own->flushing || !is_flush_due(own, node, between_calls) || bti_host_is_inside()) return;
+    if (own->flushing || own->held || !is_flush_due(own, node, between_calls) || bti_host_is_inside()) return;
     own->flushing = true;
     own->cut = node->place;
     own->cut_op = node->op;
     flush_held(node);
     own->nodes = own->bytes = 0;
     own->flushing = false;
+}
+
+bool bti_eval_hold(bool holds) {
+    recorded *own = BTI_THREAD_OWN(own_record);
+    bool before = own->held;
+    own->held = holds;
+    return before;
 }
 
 void bti_eval_sync(bt_array *array) {

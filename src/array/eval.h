@@ -28,6 +28,9 @@ bti_planning bti_planning_with(bti_fusing fusing, bti_str *passes);
 
 /* Notes a recorded node; evaluates what this thread holds when the flags' bounds are passed. */
 void bti_eval_recorded(const bti_node *node);
+/* Whether recording on this thread starts nothing, and evaluation does not wait for earlier work, whatever memory that keeps: for a caller that has an order of its own. Returns
+ * what held before. */
+bool bti_eval_hold(bool holds);
 /* BERTH_SYNC: computes it now. */
 void bti_eval_sync(bt_array *array);
 /* Nodes that shared variables were set to and that the next evaluation of this thread computes. */

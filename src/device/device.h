@@ -107,8 +107,8 @@ bt_status bti_device_follow(int id, bti_event event);
  * in `timings` (timings.h). */
 struct bti_timings;
 bool bti_device_sends(int to_id, int from_id);
-bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
-                          size_t bytes, bti_work_end *end, struct bti_timings *timings);
+bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from,
+                          const bti_event *made, size_t bytes, bti_work_end *end, struct bti_timings *timings);
 /* Whether a copy into the host's memory, which is the first one's, runs beside what the second launches: by the second itself (fetch of drivers/driver.h, counted and noted as a send), or as
  * bti_device_copy by a thread that has waited for its bytes. */
 bool bti_device_is_fetched(int to_id, int from_id);

@@ -222,8 +222,8 @@ bool bti_device_is_fetched(int to_id, int from_id) {
     return bti_registry_at(from_id)->driver->target->is_fetched && bti_registry_at(to_id)->driver->host_memory;
 }
 
-bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from, bti_event made,
-                          size_t bytes, bti_work_end *end, bti_timings *timings) {
+bt_status bti_device_send(int to_id, uint64_t to, const bti_event *idle, int from_id, uint64_t from,
+                          const bti_event *made, size_t bytes, bti_work_end *end, bti_timings *timings) {
     BTI_TRY(bti_device_open(to_id));
     BTI_TRY(bti_device_open(from_id));
     const bt_device *target = bti_registry_at(to_id), *source = bti_registry_at(from_id);

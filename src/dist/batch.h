@@ -39,7 +39,16 @@ const char *bti_replica_name(const bti_train *s, int replica);
 bt_array *bti_sum_parts(const bti_train *s, bt_array **parts);
 void bti_sum_everywhere(const bti_train *s, bt_array **parts, bt_array **sums);
 
-/* states.c: sets what the layers set, combined over the shards, on all replicas; the sets are waiting to be committed with the step's. */
+/* part.c: the loss of a part's rows, scaled by their share of the batch; the part's states and means are filled in. The device of the model's output, given x.
+ * Rows of a batch, where it lies. */
+bt_array *bti_record_loss(bti_train *s, bti_batch_shard *own, bt_array *x, bt_array *y, double weight);
+int bti_output_device(const bti_train *s, bti_layer_ends ends, bt_array *x);
+bt_array *bti_rows_of(bt_array *batch, int64_t first, int64_t count);
+
+/* states.c: the value that was set, borrowed; NULL: none was. The error of a state that only some parts set. */
+bti_node *bti_states_find(const bti_states *states, const bt_shared *state);
+bt_status bti_fail_unset_state(const bt_shared *state);
+/* Sets what the layers set, combined over the shards, on all replicas; the sets are waiting to be committed with the step's. */
 bt_status bti_set_states(const bti_train *s);
 /* means.c: grads[] gets the gradients of the loss (the shard's, scaled) by the parameters, and by its means, which are kept. */
 bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads);

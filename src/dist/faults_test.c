@@ -100,6 +100,56 @@ static uint64_t step_while_failing(uint64_t nth) {
     return count;
 }
 
+static bt_layer *make_stages(void) {
+    bt_layer *model = bt_chain(bt_dense(4, 6, bt_gelu, bt_key(1)), bt_dropout_layer(0.5, bt_key(2)),
+                               bt_skip(bt_dense(6, 6, NULL, bt_key(3)), NULL), bt_dense(6, 1, NULL, bt_key(4)));
+    return bt_layer_to_stages(model, NULL, 0, NULL);
+}
+
+static uint64_t place_while_failing(uint64_t nth) {
+    uint64_t count;
+    start_afresh();
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 8, 4);
+        assert_int_equal(bt_block(x), BT_OK);
+        bti_alloc_fail_at(nth, false);
+        bt_layer *placed = make_stages(), *timed = bt_layer_to_stages(placed, NULL, 0, x);
+        bt_status made = bt_layer_status(placed), measured = bt_layer_status(timed);
+        count = bti_alloc_count();
+        bti_alloc_fail_at(0, false);
+        check_status(made, nth);
+        check_status(measured, nth);
+    }
+    assert_int_equal(bt_live_arrays(), 0);
+    return count;
+}
+
+/* Three micro-batches over two stages: a step that fails in the midst changes nothing. */
+static uint64_t go_through_while_failing(uint64_t nth) {
+    uint64_t count;
+    start_afresh();
+    BT_SCOPE {
+        static float before[NUMBERS], after[NUMBERS];
+        bt_layer *model = make_stages();
+        bt_array *x = bt_ones(BT_F32, 8, 4), *y = bt_ones(BT_F32, 8, 1);
+        bt_optimizer *optimizer = bt_sgd(0.1);
+        int numbers = read_all(model, before);
+        bti_alloc_fail_at(nth, false);
+        bt_array *loss = bt_train_step(bt_pipelined(3), model, optimizer, squared, NULL, x, y);
+        bt_status trained = bt_peek_status(loss);
+        count = bti_alloc_count();
+        bti_alloc_fail_at(0, false);
+        check_status(trained, nth);
+        assert_int_equal(read_all(model, after), numbers);
+        if (trained != BT_OK)
+            assert_memory_equal(before, after, (size_t)numbers * sizeof *before);
+        else
+            assert_memory_not_equal(before, after, (size_t)numbers * sizeof *before);
+    }
+    assert_int_equal(bt_live_arrays(), 0);
+    return count;
+}
+
 static void sweep(uint64_t run(uint64_t)) {
     uint64_t count = run(0);
     assert_true(count > 10);
@@ -116,8 +166,13 @@ static void steps(void **state) {
     (void)state;
     sweep(step_while_failing);
 }
+static void stages(void **state) {
+    (void)state;
+    sweep(place_while_failing);
+    sweep(go_through_while_failing);
+}
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layers), cmocka_unit_test(steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layers), cmocka_unit_test(steps), cmocka_unit_test(stages)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,22 +5,25 @@
 #include "function/shared.h"
 #include "ops/primitive.h"
 
-/* The value that a shard set; NULL: it set none. */
-static bti_node *set_by(const bti_batch_shard *shard, const bt_shared *state) {
-    for (size_t i = 0; i < shard->states.shared.count; i++)
-        if (shard->states.shared.items[i] == state) return shard->states.values.items[i];
+bti_node *bti_states_find(const bti_states *states, const bt_shared *state) {
+    for (size_t i = 0; i < states->shared.count; i++)
+        if (states->shared.items[i] == state) return states->values.items[i];
     return NULL;
+}
+
+bt_status bti_fail_unset_state(const bt_shared *state) {
+    return bti_fail(BT_INVALID_ARGUMENT, "bt_train_step: state %s was set in a part of the batch and not in another",
+                    bt_shared_name(state));
 }
 
 /* Floats: the mean weighted by rows, added as gradients are. Integers: the first shard's. */
 static bt_array *combined_state(const bti_train *s, const bt_shared *state) {
     bt_array *parts[BTI_MAX_REPLICAS];
     for (int i = 0; i < s->shard_count; i++) {
-        bti_node *value = set_by(&s->shards[i], state);
+        bti_node *value = bti_states_find(&s->shards[i].states, state);
         if (!value) {
-            return bti_poisonf(BT_INVALID_ARGUMENT,
-                               "bt_train_step: state %s was set in a part of the batch and not in another",
-                               bt_shared_name(state));
+            (void)!bti_fail_unset_state(state);
+            return bti_poison(bti_error_last());
         }
         parts[i] = bti_array_on(value);
         if (s->shard_count == 1 || !bti_dtype_is_float(bti_dtype(parts[i]))) return parts[i];

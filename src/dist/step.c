@@ -1,43 +1,20 @@
 /* One training step over mirrored replicas: each gets a share of the batch and computes gradients; every replica gets their sum and makes
  * the same update. All of it is only recorded here: one plan, in which sums of gradients begin while others are still being computed. */
+#include "array/eval.h"
 #include "array/move.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "device/device.h"
 #include "dist/batch.h"
+#include "dist/pipeline.h"
 #include "function/shared.h"
 #include "nn/optimizer.h"
 #include "ops/primitive.h"
 
-/* What is recorded between the two belongs to a part of the batch, in training. */
-typedef struct training_block {
-    bti_training_guard training;
-    const bti_batch_part *part;
-    bti_states *states;
-} training_block;
-
-static training_block enter_part(const bti_batch_part *part, bti_states *states) {
-    return (training_block){bti_training_begin(true), bti_part_set(part), bti_states_collect(states)};
-}
-static void leave_part(training_block *before) {
-    bti_training_end(&before->training);
-    bti_part_set(before->part);
-    bti_states_collect(before->states);
-}
-
-/* The loss of a part's rows, scaled by their share of the batch. */
-static bt_array *record_loss(bti_train *s, bti_batch_shard *own, bt_array *x, bt_array *y, double weight) {
-    bti_batch_part part = {own->first_row, own->rows, s->rows, s->shard_count > 1 ? &own->means : NULL};
-    bti_states_free(&own->states);
-    __attribute__((cleanup(leave_part))) training_block block = enter_part(&part, &own->states);
-    bt_array *loss = s->loss(s->model, x, y, s->data);
-    return loss ? bt_mul(loss, bt_num(weight)) : bti_poisonf(BT_INVALID_ARGUMENT, "bt_train_step: the loss gave NULL");
-}
-
 /* Loss and gradients of one shard's rows, scaled by their part of the batch. */
 static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y, double weight) {
     bti_batch_shard *own = &s->shards[number];
-    own->loss = record_loss(s, own, x, y, weight);
+    own->loss = bti_record_loss(s, own, x, y, weight);
     size_t means = own->means.own.count;
     bt_array **grads = bti_calloc((size_t)s->parameter_count + means, sizeof *grads);
     if (!grads) return bti_no_memory();
@@ -49,38 +26,14 @@ static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y
     return status;
 }
 
-/* The device of the model's output. Functions among the layers may move it, so a forward pass is recorded, and not run. */
-static int output_device(const bti_train *s, bti_layer_ends ends, bt_array *x) {
-    int device = ends.last;
-    bool quiet = bti_errors_quiet(true);
-    bti_error *before = bti_error_last();
-    bti_states states = {0}; /* which nobody sets */
-    BT_SCOPE {
-        bti_batch_part part = {0, s->rows, s->rows, NULL};
-        __attribute__((cleanup(leave_part))) training_block block = enter_part(&part, &states);
-        bt_device *found = ends.several ? bt_device_of(bt_apply(s->model, x)) : NULL;
-        if (found) device = bti_device_id(found);
-    }
-    bti_states_free(&states);
-    bti_error_put_back(before);
-    bti_errors_quiet(quiet);
-    return device;
-}
-
 /* grads[i] is of parameters[i]. */
 static void hook_gradients(const bti_train *s, bt_shared *const *parameters, bt_array **grads) {
     for (int p = 0; p < s->parameter_count && s->hooks; p++)
         grads[p] = bti_hooked_gradient(s->model, parameters[p], grads[p]);
 }
 
-static bt_status record_on_one_device(bti_train *s, bt_array *x, bt_array *y) {
-    bti_layer_ends ends = bti_layer_ends_of(s->model);
-    s->rows = s->shards[0].rows = !bti_array_error(x) && bt_rank(x) ? bt_size(x, 0) : 1;
-    if (ends.any) {
-        x = bti_bring(x, ends.first);
-        y = bti_bring(y, output_device(s, ends, x));
-    }
-    BTI_TRY(record_shard(s, 0, x, y, 1));
+/* By the gradients and states of the only shard. */
+static bt_status update_once(bti_train *s) {
     hook_gradients(s, s->parameters, s->grads);
     if (!s->shards[0].states.shared.count)
         return bt_optimizer_step(s->optimizer, s->parameters, s->grads, s->parameter_count);
@@ -89,6 +42,17 @@ static bt_status record_on_one_device(bti_train *s, bt_array *x, bt_array *y) {
     if (status == BT_OK) status = bti_set_states(s);
     bt_status committed = bti_sets_end(status == BT_OK);
     return status == BT_OK ? committed : status;
+}
+
+static bt_status record_on_one_device(bti_train *s, bt_array *x, bt_array *y) {
+    bti_layer_ends ends = bti_layer_ends_of(s->model);
+    s->rows = s->shards[0].rows = !bti_array_error(x) && bt_rank(x) ? bt_size(x, 0) : 1;
+    if (ends.any) {
+        x = bti_bring(x, ends.first);
+        y = bti_bring(y, bti_output_device(s, ends, x));
+    }
+    BTI_TRY(record_shard(s, 0, x, y, 1));
+    return update_once(s);
 }
 
 /* --- shards ----------------------------------------------------------------------------------------------------------- */
@@ -116,11 +80,8 @@ static bt_status run_shard(bti_train *s, int number, bt_array *x, bt_array *y, d
     bt_status status = BT_OK;
     const bti_batch_shard *own = &s->shards[number];
     const char *device = bti_replica_name(s, own->replica);
-    int64_t start = own->first_row, end = start + own->rows;
-    bt_array *own_x = NULL, *own_y = NULL;
-    BT_ON(bt_device_long_name(bt_device_of(x)))
-        own_x = bt_slice_axis(x, 0, start, end, 1); /* only these rows are moved */
-    BT_ON(bt_device_long_name(bt_device_of(y))) own_y = bt_slice_axis(y, 0, start, end, 1);
+    bt_array *own_x = bti_rows_of(x, own->first_row, own->rows); /* only these rows are moved */
+    bt_array *own_y = bti_rows_of(y, own->first_row, own->rows);
     BT_REPLICA(s->strategy, own->replica)
         status = record_shard(s, number, bt_to(own_x, device), bt_to(own_y, device), weight);
     return status;
@@ -218,6 +179,25 @@ static bt_status record_mirrored(bti_train *s, bt_array *x, bt_array *y) {
     return update_all(s);
 }
 
+/* The variables tell what became of it. */
+static void submit_update(void) {
+    bti_error *before = bti_error_last();
+    if (bti_eval_nodes(NULL, 0, true) == BT_OK)
+        bti_error_release(before);
+    else
+        bti_error_put_back(before);
+}
+
+/* The model is there once, wherever its layers are. */
+static bt_status run_pipelined(bti_train *s, bt_array *x, bt_array *y) {
+    int micro_batches = s->strategy->micro_batches;
+    s->strategy = NULL;
+    BTI_TRY(bti_pipeline_run(s, micro_batches, x, y));
+    BTI_TRY(update_once(s));
+    submit_update();
+    return BT_OK;
+}
+
 static bt_status record_train_step(bti_train *s, bt_array *x, bt_array *y) {
     if (!s->strategy) return record_on_one_device(s, x, y);
     BTI_TRY(bti_fail_with(bti_array_error(x)));
@@ -225,7 +205,7 @@ static bt_status record_train_step(bti_train *s, bt_array *x, bt_array *y) {
     if (bt_rank(x) < 1 || bt_rank(y) < 1 || bt_size(x, 0) != bt_size(y, 0) || bt_size(x, 0) < 1)
         return bti_fail(BT_INVALID_ARGUMENT, "x has %lld rows and y %lld; they must be as many, and at least one",
                         (long long)bt_size(x, 0), (long long)bt_size(y, 0));
-    return record_mirrored(s, x, y);
+    return s->strategy->micro_batches ? run_pipelined(s, x, y) : record_mirrored(s, x, y);
 }
 
 static bt_status check_step_objects(const bt_strategy *strategy, const bt_layer *model, const bt_optimizer *optimizer) {

@@ -43,6 +43,18 @@ static bool is_even(const bt_strategy *strategy) {
     return true;
 }
 
+bt_strategy *bt_pipelined(int micro_batches) {
+    BTI_CALL("bt_pipelined");
+    if (micro_batches < 1) {
+        (void)!bti_fail(BT_INVALID_ARGUMENT, "%d micro-batches; there must be one or more", micro_batches);
+        return bti_scope_own(&strategy_class, NULL);
+    }
+    bt_strategy *s = bti_owned_new(BTI_OWNED_STRATEGY, sizeof *s);
+    if (!s) (void)!bti_no_memory();
+    if (s) s->micro_batches = micro_batches;
+    return bti_scope_own(&strategy_class, s);
+}
+
 bt_strategy *bt_mirrored(const char *const *devices, int count) {
     BTI_CALL("bt_mirrored");
     bt_strategy *s = bti_owned_new(BTI_OWNED_STRATEGY, sizeof *s);
@@ -122,6 +134,10 @@ void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *count
 bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
     BTI_CALL("bt_strategy_set_exact");
     BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_set_exact"));
+    if (exact && strategy->micro_batches)
+        return bti_fail(
+            BT_FAILED_PRECONDITION,
+            "exact mode is of mirrored strategies; micro-batches give the same bits on any devices of one make");
     if (exact && !is_even(strategy)) {
         int other = 1;
         while (same_make(strategy->devices[0], strategy->devices[other])) other++;

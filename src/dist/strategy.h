@@ -11,7 +11,8 @@
 
 struct bt_strategy {
     bti_owned head;
-    int count;
+    int count;         /* 0: of micro-batches */
+    int micro_batches; /* 0: it mirrors */
     bool exact;
     bt_device *devices[BTI_MAX_REPLICAS];
     _Atomic(double) share[BTI_MAX_REPLICAS]; /* of a batch; sum to 1, or all 0: not measured yet */

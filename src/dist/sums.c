@@ -23,8 +23,9 @@ static void all_reduce(const bt_strategy *strategy, bt_array *const *parts, bt_a
 
 void bt_all_reduce(bt_strategy *strategy, bt_array **arrays) {
     if (!strategy || bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_all_reduce") != BT_OK) return;
-    if (!arrays) {
-        (void)!bti_fail(BT_INVALID_ARGUMENT, "bt_all_reduce: the list of arrays is NULL");
+    if (!arrays || !strategy->count) {
+        (void)!bti_fail(BT_INVALID_ARGUMENT, arrays ? "bt_all_reduce: the strategy has no replicas (bt_pipelined)"
+                                                    : "bt_all_reduce: the list of arrays is NULL");
         return;
     }
     bt_array *sums[BTI_MAX_REPLICAS];

@@ -204,11 +204,12 @@ typedef struct bti_driver {
     bt_status (*peer_copy)(void *to_device, uint64_t to, void *from_device, uint64_t from, size_t bytes);
 
     /* (optional, both or none) Copies between two open devices of this driver beside what they launch, ordered by events. For devices whose facts say so.
-     * send: begins when `made`, an event of from_device, is complete, and `idle`, one of to_device, after which its bytes may be written (NULL: now). `end` tells,
+     * send: begins when `made`, an event of from_device, is complete (NULL: the bytes are made, or being uploaded by a call that has returned), and `idle`, one of to_device, after which
+     *     its bytes may be written (NULL: now). `end` tells,
      *     by an event of to_device, when it is complete. It does not wait. Any thread.
      * follow: what is launched on the device later begins when this event of it is complete. In the order of launches; it does not wait. */
     bt_status (*send)(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
-                      bti_event made, size_t bytes, bti_work_end *end);
+                      const bti_event *made, size_t bytes, bti_work_end *end);
     bt_status (*follow)(void *device, bti_event event);
 
     /* (optional) Copies into memory of the host beside what is launched, for devices whose facts say that they are fetched; without it a thread waits for the bytes, and downloads. Begins when `made`,

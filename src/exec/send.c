@@ -50,24 +50,34 @@ static void check_input(const transfer *t) {
 /* --- sending ---------------------------------------------------------------------------------------------------------- */
 
 /* With a limit of waits, what the copy comes after is waited for: the device that is late with it is the one to be named. */
-static bt_status wait_for_both(const transfer *t, bti_event made, const bti_event *idle) {
+static bt_status wait_for_both(const transfer *t, const bti_event *made, const bti_event *idle) {
     bool gave_up;
     if (!bti_device_limit_ns()) return BT_OK;
-    BTI_TRY(bti_device_wait_since(t->plan->from, made, 0, NULL, &gave_up));
+    if (made) BTI_TRY(bti_device_wait_since(t->plan->from, *made, 0, NULL, &gave_up));
     return idle ? bti_device_wait_since(t->plan->to, *idle, 0, NULL, &gave_up) : BT_OK;
+}
+
+/* The point after which the bytes are made: in this run, now; in an earlier one, the end of the task that made them, whatever was launched since. *pending: there is one. */
+static bt_status find_made(const transfer *t, bti_event *made, bool *pending) {
+    const bti_storage *storage = &t->run->prepared->plan.storages.items[t->from->storage];
+    *pending = true;
+    if (!storage->given) return bti_device_record(t->plan->from, made);
+    *pending = bti_run_queue_point(t->plan->from, t->run->buffers[t->from->storage]->ready, made);
+    return BT_OK;
 }
 
 static bt_status start_copy(const transfer *t) {
     const bti_storage *arrived = &t->run->prepared->plan.storages.items[t->to->storage];
     bti_event made, idle;
     bool busy = bti_run_queue_point(t->plan->to, t->run->idle[t->to->storage], &idle);
+    bool pending;
     BTI_TRY(bti_device_check_late(t->plan->from));
     BTI_TRY(bti_device_check_late(t->plan->to));
-    BTI_TRY(bti_device_record(t->plan->from, &made));
-    BTI_TRY(wait_for_both(t, made, busy ? &idle : NULL));
+    BTI_TRY(find_made(t, &made, &pending));
+    BTI_TRY(wait_for_both(t, pending ? &made : NULL, busy ? &idle : NULL));
     return bti_device_send(t->plan->to, bti_run_address(t->run, t->to), busy ? &idle : NULL, t->plan->from,
-                           bti_run_address(t->run, t->from), made, (size_t)arrived->bytes, &t->send->end,
-                           &t->send->timings);
+                           bti_run_address(t->run, t->from), pending ? &made : NULL, (size_t)arrived->bytes,
+                           &t->send->end, &t->send->timings);
 }
 
 /* The host's memory is free when the host has done what uses it. */

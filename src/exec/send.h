@@ -1,6 +1,6 @@
 /* Copies from a device that run beside what it launches.
  *
- * Between devices that order them by events, `send` is a task on the queue of the device that has the bytes. It starts the copy, which begins when the device has made them, and when the other device has
+ * Between devices that order them by events, `send` is a task on the queue of the device that has the bytes. It starts the copy, which begins when the device has made them (of an earlier run's: when that run has, whatever was launched since), and when the other device has
  * done with what was in their place before. `receive` comes on the other device's queue before the first task that reads the copy, or at the end of the
  * run: what is launched behind it begins when the copy is complete. Nobody waits but the devices.
  *

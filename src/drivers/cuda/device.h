@@ -131,7 +131,7 @@ bt_status bti_cuda_download_pinned(void *device, void *host, uint64_t address, s
 bt_status bti_cuda_copy(void *device, uint64_t to, uint64_t from, size_t bytes);
 bt_status bti_cuda_fill(void *device, uint64_t address, int byte, size_t bytes);
 bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
-                        bti_event made, size_t bytes, bti_work_end *end);
+                        const bti_event *made, size_t bytes, bti_work_end *end);
 
 /* --- marks.c ------------------------------------------------------------------------------------------------------ */
 uint64_t bti_cuda_read_mark(void *device, bti_mark mark);

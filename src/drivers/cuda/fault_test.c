@@ -113,8 +113,8 @@ static void a_late_failure_loses_only_its_device(void **state) {
     expect_error(bti_driver_cuda.query(b, event, &done), BT_UNAVAILABLE, cause);
     expect_error(bti_driver_cuda.sync(b), BT_UNAVAILABLE, cause);
     expect_error(bti_driver_cuda.follow(b, event), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.send(a, on_a, NULL, b, on_b, event, 100, &end), BT_UNAVAILABLE, cause);
-    expect_error(bti_driver_cuda.send(b, on_b, NULL, a, on_a, event, 100, &end), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.send(a, on_a, NULL, b, on_b, &event, 100, &end), BT_UNAVAILABLE, cause);
+    expect_error(bti_driver_cuda.send(b, on_b, NULL, a, on_a, &event, 100, &end), BT_UNAVAILABLE, cause);
     expect_error(bti_driver_cuda.graph_begin(b), BT_UNAVAILABLE, cause);
     OK(bti_driver_cuda.fill(a, on_a, 7, 4000));
     finish(a);

@@ -175,7 +175,7 @@ static bti_event send(bti_cuda_device *to, uint64_t target, const bti_event *idl
     bti_event made;
     bti_work_end end;
     OK(bti_driver_cuda.record(from, &made));
-    OK(bti_driver_cuda.send(to, target, idle, from, source, made, bytes, &end));
+    OK(bti_driver_cuda.send(to, target, idle, from, source, &made, bytes, &end));
     return end.event;
 }
 

@@ -243,7 +243,7 @@ static bt_status enable_peer_access(bti_cuda_device *to, bti_cuda_device *from) 
     return status;
 }
 
-/* With the receiver's context current. Its upload that returned last may go on, into memory that nobody used since; uploads to the sender come before `made`. */
+/* With the receiver's context current. Its upload that returned last may go on, into memory that nobody used since; uploads to the sender come before `made`, an event of its stream or of its last upload. */
 static bt_status send_after(bti_cuda_device *to, uint64_t target, const bti_event *idle, bti_cuda_device *from,
                             uint64_t source, CUevent made, size_t bytes, bti_work_end *end) {
     BTI_TRY(enable_peer_access(to, from));
@@ -264,11 +264,12 @@ static bt_status send_after(bti_cuda_device *to, uint64_t target, const bti_even
 }
 
 bt_status bti_cuda_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
-                        bti_event made, size_t bytes, bti_work_end *end) {
+                        const bti_event *made, size_t bytes, bti_work_end *end) {
     bti_cuda_device *target = to_device, *source = from_device;
     *end = (bti_work_end){0};
     BTI_TRY(bti_cuda_enter(source)); /* fails if it is lost */
     (void)bti_cuda_leave(BT_OK);
     BTI_TRY(bti_cuda_enter(target));
-    return bti_cuda_leave(send_after(target, to, idle, source, from, bti_cuda_event(source, made), bytes, end));
+    CUevent after = made ? bti_cuda_event(source, *made) : source->up.after;
+    return bti_cuda_leave(send_after(target, to, idle, source, from, after, bytes, end));
 }

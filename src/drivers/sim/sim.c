@@ -240,10 +240,10 @@ static bt_status sim_program_load(void *opened, const bti_program_source *source
 /* --- copies between cards --------------------------------------------------------------------------------------------- */
 
 static bt_status timed_send(void *to_device, uint64_t to, const bti_event *idle, void *from_device, uint64_t from,
-                            bti_event made, size_t bytes, bti_work_end *end) {
+                            const bti_event *made, size_t bytes, bti_work_end *end) {
     bti_sim_engines *target = &((bti_sim_device *)to_device)->engines,
                     *source = &((bti_sim_device *)from_device)->engines;
-    uint64_t made_ns = bti_sim_event_ns(made), idle_ns = idle ? bti_sim_event_ns(*idle) : 0;
+    uint64_t made_ns = made ? bti_sim_event_ns(*made) : 0, idle_ns = idle ? bti_sim_event_ns(*idle) : 0;
     uint64_t after = idle_ns > made_ns ? idle_ns : made_ns;
     BTI_TRY(bti_sim_may_send(target, idle_ns, to, bytes, true));
     BTI_TRY(bti_sim_may_send(source, made_ns, from, bytes, false));

@@ -165,21 +165,21 @@ static void reductions_run_beside_launches(void **state) {
 /* By the links, after what made the bytes and after what used their place; beside what both cards launch meanwhile. */
 static void copies_run_beside_launches(void **state) {
     (void)state;
-    bti_event none = {0}, made, idle;
+    bti_event made, idle;
     bti_work_end end, second;
     for (int i = 0; i < 8; i++) negate(card[1], memory[1][0], memory[1][1], BYTES / 4); /* longer than the calls */
     negate(card[0], memory[0][0], memory[0][1], BYTES / 4);
-    assert_int_equal(CARD->send(card[1], memory[1][2], NULL, card[0], memory[0][1], none, BYTES, &end), BT_INTERNAL);
+    assert_int_equal(CARD->send(card[1], memory[1][2], NULL, card[0], memory[0][1], NULL, BYTES, &end), BT_INTERNAL);
     assert_non_null(strstr(bt_error_text(), "a copy between devices reads"));
     OK(CARD->record(card[0], &made));
-    assert_int_equal(CARD->send(card[1], memory[1][1], NULL, card[0], memory[0][1], made, BYTES, &end), BT_INTERNAL);
+    assert_int_equal(CARD->send(card[1], memory[1][1], NULL, card[0], memory[0][1], &made, BYTES, &end), BT_INTERNAL);
     assert_non_null(strstr(bt_error_text(), "a copy between devices writes"));
     OK(CARD->record(card[1], &idle));
     negate(card[0], memory[0][0], memory[0][2], BYTES / 4);
     negate(card[1], memory[1][0], memory[1][2], BYTES / 4);
     const uint64_t computed[] = {CARD->complete_at(card[0]), CARD->complete_at(card[1])};
     uint64_t clock = bti_clock_ns();
-    OK(CARD->send(card[1], memory[1][1], &idle, card[0], memory[0][1], made, BYTES, &end));
+    OK(CARD->send(card[1], memory[1][1], &idle, card[0], memory[0][1], &made, BYTES, &end));
     assert_int_equal(took(&clock), 2000); /* the call alone */
     assert_int_equal(end.begin_ns, idle.value > clock - 2000 ? idle.value : clock - 2000);
     assert_int_equal(end.end_ns - end.begin_ns, 3000 + 16000);
@@ -189,7 +189,7 @@ static void copies_run_beside_launches(void **state) {
     assert_non_null(strstr(bt_error_text(), "a copy between devices uses"));
     assert_int_equal(CARD->download(card[1], host, memory[1][1], 4), BT_INTERNAL);
     assert_int_equal(CARD->copy(card[1], memory[1][0], memory[1][1], 4), BT_INTERNAL);
-    OK(CARD->send(card[1], memory[1][1] + 4, &end.event, card[0], memory[0][1] + 4, made, 4,
+    OK(CARD->send(card[1], memory[1][1] + 4, &end.event, card[0], memory[0][1] + 4, &made, 4,
                   &second)); /* one after the other */
     assert_int_equal(second.begin_ns, end.end_ns);
     clock = bti_clock_ns();
