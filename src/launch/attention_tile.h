@@ -5,11 +5,12 @@
 #include "ir/dtype.h"
 #include "launch/functions.h"
 
-/* Of `attention` the first four, of `attention_gradient` the others. */
+/* Of `attention` the first five, of `attention_gradient` the others. */
 typedef enum bti_attention_text {
     BTI_ATTEND,         /* many queries of a head */
-    BTI_ATTEND_FEW,     /* up to 4 queries of the heads that share keys, by parts of the keys */
-    BTI_ATTEND_SEVERAL, /* the same in blocks of 16 */
+    BTI_ATTEND_PAIR,    /* 2 queries, at least, of the heads that share keys, by parts of the keys */
+    BTI_ATTEND_FEW,     /* 4, at least */
+    BTI_ATTEND_SEVERAL, /* 8, at least, and more of them in blocks */
     BTI_ATTEND_JOIN,    /* of the parts of the keys */
     BTI_ATTEND_MEANS,
     BTI_ATTEND_QUERIES,
@@ -17,8 +18,14 @@ typedef enum bti_attention_text {
     BTI_ATTEND_TEXTS
 } bti_attention_text;
 
-/* By the local memory that a group may have, and by how many groups there are. Sums have one order in large and in middle tiles. */
-typedef enum bti_attention_size { BTI_TILE_LARGE, BTI_TILE_MIDDLE, BTI_TILE_SMALL, BTI_TILE_SIZES } bti_attention_size;
+/* By local memory, from the most to the least that a group may have: for depths beyond 64; for depths up to that; where there are few groups; for any device. */
+typedef enum bti_attention_size {
+    BTI_TILE_WIDE,
+    BTI_TILE_LARGE,
+    BTI_TILE_MIDDLE,
+    BTI_TILE_SMALL,
+    BTI_TILE_SIZES
+} bti_attention_size;
 
 typedef struct bti_attention_tile {
     int threads, across;                    /* of a group; of a row, which step together */

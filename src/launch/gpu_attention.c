@@ -10,6 +10,7 @@ enum { FIRST, SECOND, FROM_Q, FROM_K, FROM_V, LENGTHS, MASK, LSE, SLOPE, MEANS, 
 
 /* Groups that a large card runs at once, of many queries and of few: with less of them, keys are cut into parts. Sizes alone decide. */
 enum { GROUPS_WANTED = 256, SMALL_GROUPS_WANTED = 1024, NOMINAL_ROWS = 128, LARGE_GROUPS = 132 };
+enum { WIDE_DEPTH = 64, FEW_ROWS = 64 };    /* more makes a tile wide; up to so many queries make it a middle one */
 enum { MOST_PACKED = 64, LEAST_TILES = 4 }; /* queries of heads that share keys; tiles of keys of a part */
 enum { AS_THEY_LIE, FROM_LAST, PAIRED };    /* orders of blocks, as the text has them */
 
@@ -97,9 +98,13 @@ static bool set_results(attention_launch *s, const bti_operand *first, const bti
 /* --- launches -------------------------------------------------------------------------------------------------------- */
 
 static const char *const entry_names[] = {
-    [BTI_ATTEND] = "bti_attend",           [BTI_ATTEND_FEW] = "bti_attend",
-    [BTI_ATTEND_SEVERAL] = "bti_attend",   [BTI_ATTEND_JOIN] = "bti_attend_join",
-    [BTI_ATTEND_MEANS] = "bti_attend_means", [BTI_ATTEND_QUERIES] = "bti_attend_queries",
+    [BTI_ATTEND] = "bti_attend",
+    [BTI_ATTEND_PAIR] = "bti_attend",
+    [BTI_ATTEND_FEW] = "bti_attend",
+    [BTI_ATTEND_SEVERAL] = "bti_attend",
+    [BTI_ATTEND_JOIN] = "bti_attend_join",
+    [BTI_ATTEND_MEANS] = "bti_attend_means",
+    [BTI_ATTEND_QUERIES] = "bti_attend_queries",
     [BTI_ATTEND_KEYS] = "bti_attend_keys"};
 
 /* A text with its tile, loaded. */
@@ -109,12 +114,13 @@ typedef struct loaded_text {
     bti_gpu_module *module;
 } loaded_text;
 
-/* The largest tile that the device has room for; a middle one where there are few groups. */
+/* The best one that the device has room for. few_groups: for large tiles. */
 static bti_attention_size size_for(const attention_launch *s, bti_attention_text text, bool few_groups) {
     const bti_gpu *gpu = s->job->gpu;
     bt_dtype dtype = s->a.in[0].dtype;
+    int64_t depth = s->a.is_gradient ? bti_larger_of(s->a.depth, s->a.value_depth) : s->a.value_depth;
     if (gpu->target != BTI_CUDA_C) return BTI_TILE_SMALL;
-    int size = few_groups ? BTI_TILE_MIDDLE : BTI_TILE_LARGE;
+    int size = depth > WIDE_DEPTH ? BTI_TILE_WIDE : few_groups ? BTI_TILE_MIDDLE : BTI_TILE_LARGE;
     while (size < BTI_TILE_SMALL && bti_attention_tile_of(text, size, dtype).local_bytes > gpu->local_bytes) size++;
     return size;
 }
@@ -150,8 +156,7 @@ static int64_t order_of(const attention_launch *s, int64_t units) {
 static bti_attention_text text_for(const bti_attention *a) {
     int64_t packed = a->rows * a->shared;
     if (packed > MOST_PACKED) return BTI_ATTEND;
-    return packed <= bti_attention_tile_of(BTI_ATTEND_FEW, BTI_TILE_LARGE, a->in[0].dtype).rows ? BTI_ATTEND_FEW
-                                                                                              : BTI_ATTEND_SEVERAL;
+    return packed <= 2 ? BTI_ATTEND_PAIR : packed <= 4 ? BTI_ATTEND_FEW : BTI_ATTEND_SEVERAL;
 }
 
 static void cut_keys(attention_launch *s, const bti_attention_tile *tile, int64_t groups, bool many) {
@@ -200,7 +205,7 @@ static bt_status launch_forward(attention_launch *s) {
     if (!set_results(s, &a->made[0], &a->made[1])) return BT_OK;
     bti_attention_tile nominal = bti_attention_tile_of(text, size_for(s, text, false), a->in[0].dtype);
     cut_keys(s, &nominal, groups, many);
-    BTI_TRY(load(s, text, groups * s->parts < LARGE_GROUPS, &attend));
+    BTI_TRY(load(s, text, a->rows <= FEW_ROWS || groups * s->parts < LARGE_GROUPS, &attend));
     int64_t units = forward_units(s, &attend);
     if (s->parts == 1 || !a->value_depth) return launch(s, &attend, units, 1, order_of(s, units));
     BTI_TRY(load(s, BTI_ATTEND_JOIN, false, &join));

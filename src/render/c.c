@@ -238,6 +238,7 @@ static void define_attention(bti_str *text, bt_dtype dtype, bti_target target) {
 
 static bool render_attention(bti_str *text, bt_dtype dtype, bti_target target, int variant) {
     static const char *const wanted[] = {[BTI_ATTEND] = "ATTEND",
+                                         [BTI_ATTEND_PAIR] = "ATTEND\n#define PACKED",
                                          [BTI_ATTEND_FEW] = "ATTEND\n#define PACKED",
                                          [BTI_ATTEND_SEVERAL] = "ATTEND\n#define PACKED",
                                          [BTI_ATTEND_JOIN] = "JOIN",

@@ -219,7 +219,7 @@ static void attentions(void **state) {
         for (int variant = 0; variant < BTI_ATTENTION_VARIANTS; variant++) {
             bti_attention_text which = bti_attention_text_of(variant);
             bti_op op = which < BTI_ATTEND_MEANS ? BTI_OP_attention : BTI_OP_attention_gradient;
-            bool has_tile = bti_attention_tile_of(which, BTI_TILE_LARGE, dtypes[d]).local_bytes;
+            bool has_tile = bti_attention_tile_of(which, BTI_TILE_SMALL, dtypes[d]).local_bytes > 0;
             bti_str text = {0};
             char name[32];
             if (!has_tile && bti_attention_size_of(variant)) continue;

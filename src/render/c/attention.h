@@ -139,28 +139,31 @@ KERNEL(256) bti_attend_means(MEMORIES WORDS) {
         *(GLOBAL VEC *)(to) = all;                              \
     } while (0)
 
+#ifdef PACKED /* one warp alone fetches a tile */
+#define FETCH_UNROLL UNROLL_4
+#else
+#define FETCH_UNROLL NO_UNROLL
+#endif
 /* Fetches `lines` lines of `across` elements to a tile, of which `count` lines and `width` elements are there, else 0. from: what line `r` of x begins with. */
 #define FETCH_TILE(to, pitch, lines, across, from, operand, count, width)                                       \
     do {                                                                                                        \
+        const i32 d = thread % ((across) / VECTOR) * VECTOR, there = (i32)within((width)-d, VECTOR);            \
         const i64 along = ALONG(operand);                                                                       \
-        const u32 turned = along > DOWN(operand);                                                               \
-        if (IS_WIDE(operand)) {                                                                                 \
-            const i32 d = thread % ((across) / VECTOR) * VECTOR;                                                \
-            UNROLL_8                                                                                            \
-            for (i32 r = thread / ((across) / VECTOR); r < (lines); r += GROUP_THREADS / ((across) / VECTOR)) { \
-                if (r < (count) && d < (width))                                                                 \
-                    FETCH16((to) + r * (pitch) + d, (from) + d);                                                \
-                else                                                                                            \
-                    for (i32 e = 0; e < VECTOR; e++) ((to) + r * (pitch) + d)[e] = 0;                           \
-            }                                                                                                   \
-        } else                                                                                                  \
-            NO_UNROLL                                                                                           \
-        for (i32 at = thread; at < (lines) * (across); at += GROUP_THREADS) {                                   \
-            const i32 r = turned ? at % (lines) : at / (across), d = turned ? at / (lines) : at % (across);     \
-            if (r < (count) && d < (width))                                                                     \
-                FETCH_ONE((to) + r * (pitch) + d, (from) + d * along);                                          \
+        const u32 is_wide = IS_WIDE(operand) != 0;                                                              \
+        FETCH_UNROLL                                                                                            \
+        for (i32 r = thread / ((across) / VECTOR); r < (lines); r += GROUP_THREADS / ((across) / VECTOR)) {     \
+            const i32 inside = r < (count) ? there : 0;                                                         \
+            LOCAL T *place = (to) + r * (pitch) + d;                                                            \
+            GLOBAL const T *source = (from) + d * along;                                                        \
+            if (is_wide && inside)                                                                              \
+                FETCH16(place, source);                                                                         \
             else                                                                                                \
-                ((to) + r * (pitch) + d)[0] = 0;                                                                \
+                for (i32 e = 0; e < VECTOR; e++) {                                                              \
+                    if (e < inside)                                                                             \
+                        FETCH_ONE(place + e, source + e * along);                                               \
+                    else                                                                                        \
+                        place[e] = 0;                                                                           \
+                }                                                                                               \
         }                                                                                                       \
     } while (0)
 /* What was fetched is there, for all threads; they are done with what they read before. */
@@ -362,18 +365,15 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend(MEMORIES DYNAMIC WORDS) {
 
 /* The two products of a tile: score of left and right, given of left_2 and right_2; then what scores become weights by, and what flows into q and k. */
 #define SLOPE_OF(weight, given, mean) ((weight) * ((given) - (mean)) * SCALE)
-#define LOCAL_TILES                                        \
-    DYNAMIC_BEGIN                                          \
-    LOCAL T *left = (LOCAL T *)dynamic;                    \
-    LOCAL T *left_2 = left + ROWS * PITCH;                 \
-    LOCAL T *rights = left_2 + ROWS * PITCH;               \
-    LOCAL T *tile = rights + 4 * COLUMNS * PITCH;          \
+#define LOCAL_TILES                                            \
+    DYNAMIC_BEGIN                                              \
+    LOCAL T *left = (LOCAL T *)dynamic;                        \
+    LOCAL T *left_2 = left + ROWS * PITCH;                     \
+    LOCAL T *right = left_2 + ROWS * PITCH;                    \
+    LOCAL T *right_2 = right + COLUMNS * PITCH;                \
+    LOCAL T *tile = right_2 + COLUMNS * PITCH;                 \
     const u32 is_whole = DEPTH <= SPAN && VALUE_DEPTH <= SPAN; \
-    const i64 all_width = DEPTH > VALUE_DEPTH ? DEPTH : VALUE_DEPTH; \
-    u32 turn = 0
-/* The right tiles of this turn and, while they are used, of the next. */
-#define RIGHT(turn) (rights + ((turn) & 1) * COLUMNS * PITCH)
-#define RIGHT_2(turn) (rights + (2 + ((turn) & 1)) * COLUMNS * PITCH)
+    const i64 all_width = DEPTH > VALUE_DEPTH ? DEPTH : VALUE_DEPTH
 
 #ifdef QUERIES_SLOPE
 KERNEL_ALONE(GROUP_THREADS) bti_attend_queries(MEMORIES DYNAMIC WORDS) {
@@ -401,44 +401,40 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_queries(MEMORIES DYNAMIC WORDS) {
 #define FETCH_LEFT(d0) FETCH_TILE(left, PITCH, ROWS, SPAN, q + r * DOWN(Q) + (d0)*ALONG(Q), Q, rows, DEPTH - (d0))
 #define FETCH_LEFT_2(d0) \
     FETCH_TILE(left_2, PITCH, ROWS, SPAN, slope + r * DOWN(SLOPE) + (d0)*ALONG(SLOPE), SLOPE, rows, VALUE_DEPTH - (d0))
-#define FETCH_RIGHT(to, j0, d0) \
-    FETCH_TILE(to, PITCH, COLUMNS, SPAN, k + ((j0) + r) * DOWN(K) + (d0)*ALONG(K), K, reach - (j0), DEPTH - (d0))
-#define FETCH_RIGHT_2(to, j0, d0) \
-    FETCH_TILE(to, PITCH, COLUMNS, SPAN, v + ((j0) + r) * DOWN(V) + (d0)*ALONG(V), V, reach - (j0), VALUE_DEPTH - (d0))
+#define FETCH_RIGHT(j0, d0) \
+    FETCH_TILE(right, PITCH, COLUMNS, SPAN, k + ((j0) + r) * DOWN(K) + (d0)*ALONG(K), K, reach - (j0), DEPTH - (d0))
+#define FETCH_RIGHT_2(j0, d0) \
+    FETCH_TILE(right_2, PITCH, COLUMNS, SPAN, v + ((j0) + r) * DOWN(V) + (d0)*ALONG(V), V, reach - (j0), VALUE_DEPTH - (d0))
         BARRIER();
         if (is_whole && reach > 0) {
-            FETCH_RIGHT(RIGHT(turn), 0, 0);
+            FETCH_RIGHT(0, 0);
             FETCH_LEFT(0);
-            FETCH_RIGHT_2(RIGHT_2(turn), 0, 0);
+            FETCH_RIGHT_2(0, 0);
             FETCH_LEFT_2(0);
         }
-        for (i64 j0 = 0; j0 < reach; j0 += COLUMNS, turn++) {
-            LOCAL T *right = RIGHT(turn);
-            LOCAL T *right_2 = RIGHT_2(turn);
+        for (i64 j0 = 0; j0 < reach; j0 += COLUMNS) {
+            const u32 fetches = is_whole && j0 + COLUMNS < reach;
             T score[EACH_ROWS][EACH_COLUMNS], given[EACH_ROWS][EACH_COLUMNS];
             CLEAR(score, EACH_COLUMNS);
             CLEAR(given, EACH_COLUMNS);
             MEET();
-            if (is_whole && j0 + COLUMNS < reach) {
-                FETCH_RIGHT(RIGHT(turn + 1), j0 + COLUMNS, 0);
-                FETCH_RIGHT_2(RIGHT_2(turn + 1), j0 + COLUMNS, 0);
-            }
             for (i64 d0 = 0; d0 < all_width; d0 += SPAN) {
                 if (!is_whole) {
                     FETCH_LEFT(d0);
                     FETCH_LEFT_2(d0);
-                    FETCH_RIGHT(right, j0, d0);
-                    FETCH_RIGHT_2(right_2, j0, d0);
+                    FETCH_RIGHT(j0, d0);
+                    FETCH_RIGHT_2(j0, d0);
                     MEET();
                 }
                 ADD_PRODUCT(score, left, right, least(DEPTH - d0, SPAN));
                 ADD_PRODUCT(given, left_2, right_2, least(VALUE_DEPTH - d0, SPAN));
-                if (!is_whole) BARRIER();
+                BARRIER();
             }
             if (!is_whole) {
-                FETCH_RIGHT(right, j0, e0);
+                FETCH_RIGHT(j0, e0);
                 MEET();
             }
+            if (fetches) FETCH_RIGHT_2(j0 + COLUMNS, 0);
             WARP_BARRIER();
             if (W(19) == 0 && j0 + COLUMNS <= all_read)
                 FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) score[i][j] = FMA(score[i][j], SCALE2, -lse[i]);
@@ -455,6 +451,8 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_queries(MEMORIES DYNAMIC WORDS) {
                 tile[ROW(i) * TILE_PITCH + COLUMN(j)] = SLOPE_OF(EXP2(score[i][j]), given[i][j], mean[i]);
             WARP_BARRIER();
             ADD_TILE(made, right, PITCH, least(reach - j0, COLUMNS));
+            BARRIER();
+            if (fetches) FETCH_RIGHT(j0 + COLUMNS, 0);
         }
         FOR(i, EACH_ROWS) {
             GLOBAL T *to = ROWS_AT(MADE_0, n, h, i0 + ROW(i));
@@ -485,23 +483,22 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_keys(MEMORIES DYNAMIC WORDS) {
 #define FETCH_LEFT(d0) FETCH_TILE(left, PITCH, ROWS, SPAN, k + r * DOWN(K) + (d0)*ALONG(K), K, keys, DEPTH - (d0))
 #define FETCH_LEFT_2(d0) \
     FETCH_TILE(left_2, PITCH, ROWS, SPAN, v + r * DOWN(V) + (d0)*ALONG(V), V, keys, VALUE_DEPTH - (d0))
-#define FETCH_RIGHT(to, h, i0, d0)                                                                                     \
-    FETCH_TILE(to, PITCH, COLUMNS, SPAN, ROWS_AT(Q, n, h, (i0) + r) + (d0)*ALONG(Q), Q, QUERIES - (i0), DEPTH - (d0))
-#define FETCH_RIGHT_2(to, h, i0, d0)                                                                                   \
-    FETCH_TILE(to, PITCH, COLUMNS, SPAN, ROWS_AT(SLOPE, n, h, (i0) + r) + (d0)*ALONG(SLOPE), SLOPE, QUERIES - (i0),    \
+#define FETCH_RIGHT(h, i0, d0) \
+    FETCH_TILE(right, PITCH, COLUMNS, SPAN, ROWS_AT(Q, n, h, (i0) + r) + (d0)*ALONG(Q), Q, QUERIES - (i0), DEPTH - (d0))
+#define FETCH_RIGHT_2(h, i0, d0) \
+    FETCH_TILE(right_2, PITCH, COLUMNS, SPAN, ROWS_AT(SLOPE, n, h, (i0) + r) + (d0)*ALONG(SLOPE), SLOPE, QUERIES - (i0),    \
                VALUE_DEPTH - (d0))
         BARRIER();
         if (is_whole && first < QUERIES) {
-            FETCH_RIGHT(RIGHT(turn), g * SHARED, first, 0);
+            FETCH_RIGHT(g * SHARED, first, 0);
             FETCH_LEFT(0);
-            FETCH_RIGHT_2(RIGHT_2(turn), g * SHARED, first, 0);
+            FETCH_RIGHT_2(g * SHARED, first, 0);
             FETCH_LEFT_2(0);
         }
         for (i64 h = g * SHARED; h < (g + 1) * SHARED; h++)
-            for (i64 i0 = first; i0 < QUERIES; i0 += COLUMNS, turn++) {
-                LOCAL T *right = RIGHT(turn);
-                LOCAL T *right_2 = RIGHT_2(turn);
+            for (i64 i0 = first; i0 < QUERIES; i0 += COLUMNS) {
                 const i64 next_i = i0 + COLUMNS < QUERIES ? i0 + COLUMNS : first, next_h = next_i > i0 ? h : h + 1;
+                const u32 fetches = is_whole && next_h < (g + 1) * SHARED;
                 T score[EACH_ROWS][EACH_COLUMNS], given[EACH_ROWS][EACH_COLUMNS], lse[EACH_COLUMNS], mean[EACH_COLUMNS];
                 CLEAR(score, EACH_COLUMNS);
                 CLEAR(given, EACH_COLUMNS);
@@ -511,16 +508,12 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_keys(MEMORIES DYNAMIC WORDS) {
                     mean[j] = at < QUERIES ? MEANS_AT(n, h, at) : 0;
                 }
                 MEET();
-                if (is_whole && next_h < (g + 1) * SHARED) {
-                    FETCH_RIGHT(RIGHT(turn + 1), next_h, next_i, 0);
-                    FETCH_RIGHT_2(RIGHT_2(turn + 1), next_h, next_i, 0);
-                }
                 for (i64 d0 = 0; d0 < all_width; d0 += SPAN) {
                     if (!is_whole) {
                         FETCH_LEFT(d0);
                         FETCH_LEFT_2(d0);
-                        FETCH_RIGHT(right, h, i0, d0);
-                        FETCH_RIGHT_2(right_2, h, i0, d0);
+                        FETCH_RIGHT(h, i0, d0);
+                        FETCH_RIGHT_2(h, i0, d0);
                         MEET();
                     }
                     ADD_PRODUCT(score, left, right, least(DEPTH - d0, SPAN));
@@ -528,8 +521,8 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_keys(MEMORIES DYNAMIC WORDS) {
                     if (!is_whole) BARRIER();
                 }
                 if (!is_whole) {
-                    FETCH_RIGHT(right, h, i0, e0);
-                    FETCH_RIGHT_2(right_2, h, i0, e0);
+                    FETCH_RIGHT(h, i0, e0);
+                    FETCH_RIGHT_2(h, i0, e0);
                     MEET();
                 }
                 WARP_BARRIER();
@@ -551,10 +544,13 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_keys(MEMORIES DYNAMIC WORDS) {
                 }
                 WARP_BARRIER();
                 ADD_TILE(of_v, right_2, PITCH, least(QUERIES - i0, COLUMNS));
-                WARP_BARRIER();
+                BARRIER();
+                if (fetches) FETCH_RIGHT_2(next_h, next_i, 0);
                 FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) tile[ROW(i) * TILE_PITCH + COLUMN(j)] = given[i][j];
                 WARP_BARRIER();
                 ADD_TILE(of_k, right, PITCH, least(QUERIES - i0, COLUMNS));
+                BARRIER();
+                if (fetches) FETCH_RIGHT(next_h, next_i, 0);
             }
         FOR(i, EACH_ROWS) {
             GLOBAL T *to_k = ROWS_AT(MADE_0, n, g, j0 + ROW(i));

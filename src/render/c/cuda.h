@@ -29,6 +29,7 @@ typedef double f64;
         if (e < (each))
 #define OPAQUE(number) asm("" : "+l"(number))
 #define UNROLL_8 _Pragma("unroll 8")
+#define UNROLL_4 _Pragma("unroll 4")
 #define NO_UNROLL _Pragma("unroll 1")
 
 #define MEMORY(number)
