@@ -28,11 +28,11 @@ typedef enum bti_attention_size {
 } bti_attention_size;
 
 typedef struct bti_attention_tile {
-    int threads, across;                    /* of a group; of a row, which step together */
-    int each_rows, each_columns;            /* of a thread */
-    int span, width;                        /* elements of a depth in local memory; columns that a group makes */
-    int rows, columns;                      /* of a group */
-    size_t local_bytes;                     /* of a group */
+    int threads, across;         /* of a group; of a row, which step together */
+    int each_rows, each_columns; /* of a thread */
+    int span, width;             /* elements of a depth in local memory; columns that a group makes */
+    int rows, columns;           /* of a group */
+    size_t local_bytes;          /* of a group */
 } bti_attention_tile;
 
 /* Of BTI_ATTEND_JOIN and BTI_ATTEND_MEANS, which have none, groups of BTI_GROUP threads alone. dtype: float32 or float64. */

@@ -8,11 +8,13 @@
 /* Numbers of addresses, as the text has them. */
 enum { FIRST, SECOND, FROM_Q, FROM_K, FROM_V, LENGTHS, MASK, LSE, SLOPE, MEANS, ADDRESSES };
 
-/* Groups that a large card runs at once, of many queries and of few: with less of them, keys are cut into parts. Sizes alone decide. */
-enum { GROUPS_WANTED = 256, SMALL_GROUPS_WANTED = 1024, NOMINAL_ROWS = 128, LARGE_GROUPS = 132 };
-enum { WIDE_DEPTH = 64, FEW_ROWS = 64 };    /* more makes a tile wide; up to so many queries make it a middle one */
-enum { MOST_PACKED = 64, LEAST_TILES = 4 }; /* queries of heads that share keys; tiles of keys of a part */
-enum { AS_THEY_LIE, FROM_LAST, PAIRED };    /* orders of blocks, as the text has them */
+/* Groups of many queries and of few that are enough for a large card: with less of them, keys are cut into parts of some tiles, of few queries into SMALL_PARTS whatever they have. Sizes
+ * alone decide. */
+enum { GROUPS_WANTED = 256, SMALL_GROUPS_WANTED = 2048, LEAST_TILES = 4, SMALL_PARTS = 16 };
+enum { NOMINAL_ROWS = 128, LARGE_GROUPS = 132 }; /* with less groups of so many rows, they get less rows */
+enum { WIDE_DEPTH = 64, FEW_ROWS = 64 }; /* more makes a tile wide; up to so many queries make it a middle one */
+enum { MOST_PACKED = 64, MOST_PACKED_ROWS = 16 }; /* queries of heads that share keys, of one head */
+enum { AS_THEY_LIE, FROM_LAST, PAIRED };          /* orders of blocks, as the text has them */
 
 typedef struct attention_launch {
     bti_gpu_job *job;
@@ -97,15 +99,14 @@ static bool set_results(attention_launch *s, const bti_operand *first, const bti
 
 /* --- launches -------------------------------------------------------------------------------------------------------- */
 
-static const char *const entry_names[] = {
-    [BTI_ATTEND] = "bti_attend",
-    [BTI_ATTEND_PAIR] = "bti_attend",
-    [BTI_ATTEND_FEW] = "bti_attend",
-    [BTI_ATTEND_SEVERAL] = "bti_attend",
-    [BTI_ATTEND_JOIN] = "bti_attend_join",
-    [BTI_ATTEND_MEANS] = "bti_attend_means",
-    [BTI_ATTEND_QUERIES] = "bti_attend_queries",
-    [BTI_ATTEND_KEYS] = "bti_attend_keys"};
+static const char *const entry_names[] = {[BTI_ATTEND] = "bti_attend",
+                                          [BTI_ATTEND_PAIR] = "bti_attend",
+                                          [BTI_ATTEND_FEW] = "bti_attend",
+                                          [BTI_ATTEND_SEVERAL] = "bti_attend",
+                                          [BTI_ATTEND_JOIN] = "bti_attend_join",
+                                          [BTI_ATTEND_MEANS] = "bti_attend_means",
+                                          [BTI_ATTEND_QUERIES] = "bti_attend_queries",
+                                          [BTI_ATTEND_KEYS] = "bti_attend_keys"};
 
 /* A text with its tile, loaded. */
 typedef struct loaded_text {
@@ -155,14 +156,14 @@ static int64_t order_of(const attention_launch *s, int64_t units) {
 /* Queries of heads that share keys, where they are few, are the rows of one block. */
 static bti_attention_text text_for(const bti_attention *a) {
     int64_t packed = a->rows * a->shared;
-    if (packed > MOST_PACKED) return BTI_ATTEND;
+    if (a->rows > MOST_PACKED_ROWS || packed > MOST_PACKED) return BTI_ATTEND;
     return packed <= 2 ? BTI_ATTEND_PAIR : packed <= 4 ? BTI_ATTEND_FEW : BTI_ATTEND_SEVERAL;
 }
 
 static void cut_keys(attention_launch *s, const bti_attention_tile *tile, int64_t groups, bool many) {
-    int64_t tiles = bti_larger_of(1, bti_pieces_of(s->a.keys, tile->columns));
-    int64_t parts = bti_smaller_of((many ? GROUPS_WANTED : SMALL_GROUPS_WANTED) / bti_larger_of(1, groups),
-                                   many ? tiles / LEAST_TILES : tiles);
+    int64_t tiles = bti_larger_of(1, bti_pieces_of(s->a.keys, tile->columns)), most = tiles / LEAST_TILES;
+    if (!many) most = bti_smaller_of(tiles, bti_larger_of(most, SMALL_PARTS));
+    int64_t parts = bti_smaller_of((many ? GROUPS_WANTED : SMALL_GROUPS_WANTED) / bti_larger_of(1, groups), most);
     s->part_keys = bti_pieces_of(tiles, bti_larger_of(1, parts)) * tile->columns;
     s->parts = bti_larger_of(1, bti_pieces_of(s->a.keys, s->part_keys));
 }
@@ -186,7 +187,8 @@ static int64_t forward_units(const attention_launch *s, const loaded_text *atten
     return a->batch * heads * bti_pieces_of(lines, attend->tile.rows) * outs * s->parts;
 }
 
-static bt_status join_parts(attention_launch *s, const loaded_text *join, const bti_operand *out, const bti_operand *lse) {
+static bt_status join_parts(attention_launch *s, const loaded_text *join, const bti_operand *out,
+                            const bti_operand *lse) {
     const bti_attention *a = &s->a;
     s->a.in[BTI_ATTENTION_SLOPE] = *out;
     s->a.in[BTI_ATTENTION_LSE] = *lse;
@@ -200,11 +202,11 @@ static bt_status launch_forward(attention_launch *s) {
     bti_operand out, lse;
     bti_attention_text text = text_for(a);
     bool many = text == BTI_ATTEND;
-    int64_t groups = a->batch * (many ? a->heads : a->heads / bti_larger_of(1, a->shared)) *
-                     bti_pieces_of(a->rows, NOMINAL_ROWS);
     if (!set_results(s, &a->made[0], &a->made[1])) return BT_OK;
-    bti_attention_tile nominal = bti_attention_tile_of(text, size_for(s, text, false), a->in[0].dtype);
-    cut_keys(s, &nominal, groups, many);
+    bti_attention_tile tile = bti_attention_tile_of(text, size_for(s, text, false), a->in[0].dtype);
+    int64_t groups = many ? a->batch * a->heads * bti_pieces_of(a->rows, NOMINAL_ROWS)
+                          : a->batch * (a->heads / a->shared) * bti_pieces_of(a->rows * a->shared, tile.rows);
+    cut_keys(s, &tile, groups, many);
     BTI_TRY(load(s, text, a->rows <= FEW_ROWS || groups * s->parts < LARGE_GROUPS, &attend));
     int64_t units = forward_units(s, &attend);
     if (s->parts == 1 || !a->value_depth) return launch(s, &attend, units, 1, order_of(s, units));
@@ -232,8 +234,7 @@ static bt_status launch_backward(attention_launch *s) {
             bti_gpu_scratch(s->job->gpu, BTI_GPU_KEYS, (size_t)all * bt_dtype_size(out->dtype), &s->address[MEANS]));
     if (set_results(s, out, NULL)) BTI_TRY(launch(s, &means, all, BTI_GROUP / 16, AS_THEY_LIE));
     if (set_results(s, &a->made[0], NULL)) {
-        int64_t units =
-            heads * bti_pieces_of(a->rows, queries.tile.rows) * bti_pieces_of(a->depth, queries.tile.width);
+        int64_t units = heads * bti_pieces_of(a->rows, queries.tile.rows) * bti_pieces_of(a->depth, queries.tile.width);
         BTI_TRY(launch(s, &queries, units, 1, a->reads == BTI_READS_ALL ? AS_THEY_LIE : FROM_LAST));
     }
     if (!all) s->address[MEANS] = a->made[1].address;

@@ -63,7 +63,8 @@ static bool two_groups_fit(const char *text, const char *entry, int registers, i
     char alone[96], own[96];
     snprintf(alone, sizeof alone, "KERNEL_ALONE(%d) %s(", BTI_GROUP, entry);
     snprintf(own, sizeof own, "KERNEL_ALONE(GROUP_THREADS) %s(", entry);
-    return strstr(text, alone) || strstr(text, own) || (registers * BTI_GROUP <= 65536 / 2 && local_bytes <= (100 << 10) / 2);
+    return strstr(text, alone) || strstr(text, own) ||
+           (registers * BTI_GROUP <= 65536 / 2 && local_bytes <= (100 << 10) / 2);
 }
 
 static int local_bytes_of(const char *used) {
@@ -312,7 +313,7 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(kernels_drawn),
-                                       cmocka_unit_test(primitives), cmocka_unit_test(attentions), cmocka_unit_test(epilogues),
-                                       cmocka_unit_test(programs_recorded)};
+                                       cmocka_unit_test(primitives),      cmocka_unit_test(attentions),
+                                       cmocka_unit_test(epilogues),       cmocka_unit_test(programs_recorded)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -70,8 +70,10 @@ KERNEL(256) bti_attend_join(MEMORIES WORDS) {
         GLOBAL const T *lse = ROWS_AT(LSE, n, h, i);
         GLOBAL const T *out = ROWS_AT(SLOPE, n, h, i) + e;
         T most = LEAST, sum = 0, made = 0;
+        UNROLL_8
         for (i64 part = 0; part < PARTS; part++) most = lse[part * W(57)] > most ? lse[part * W(57)] : most;
         const T below = most == LEAST ? 0 : most;
+        UNROLL_8
         for (i64 part = 0; part < PARTS; part++) {
             const T share = EXP2((lse[part * W(57)] - below) * LOG2E);
             sum += share;
@@ -92,7 +94,8 @@ KERNEL(256) bti_attend_means(MEMORIES WORDS) {
         if (unit < UNITS) {
             GLOBAL const T *out = ROWS_AT(MADE_0, n, h, i);
             GLOBAL const T *slope = ROWS_AT(SLOPE, n, h, i);
-            for (i64 e = part; e < VALUE_DEPTH; e += 16) mean = FMA(out[e * ALONG(MADE_0)], slope[e * ALONG(SLOPE)], mean);
+            for (i64 e = part; e < VALUE_DEPTH; e += 16)
+                mean = FMA(out[e * ALONG(MADE_0)], slope[e * ALONG(SLOPE)], mean);
         }
         share[thread] = mean;
         BARRIER();
@@ -127,16 +130,16 @@ KERNEL(256) bti_attend_means(MEMORIES WORDS) {
 #define GATHER_MORE(to, from)
 #endif
 /* 16 bytes from local memory to an array of VECTOR; from one to memory. */
-#define SPREAD(to, from)                              \
-    do {                                              \
-        const VEC all = *(const LOCAL VEC *)(from);   \
+#define SPREAD(to, from)                                       \
+    do {                                                       \
+        const VEC all = *(const LOCAL VEC *)(from);            \
         (to)[0] = all.x, (to)[1] = all.y SPREAD_MORE(to, all); \
     } while (0)
-#define STORE_VEC(to, from)                                     \
-    do {                                                        \
-        VEC all;                                                \
+#define STORE_VEC(to, from)                                          \
+    do {                                                             \
+        VEC all;                                                     \
         all.x = (from)[0], all.y = (from)[1] GATHER_MORE(all, from); \
-        *(GLOBAL VEC *)(to) = all;                              \
+        *(GLOBAL VEC *)(to) = all;                                   \
     } while (0)
 
 #ifdef PACKED /* one warp alone fetches a tile */
@@ -145,26 +148,26 @@ KERNEL(256) bti_attend_means(MEMORIES WORDS) {
 #define FETCH_UNROLL NO_UNROLL
 #endif
 /* Fetches `lines` lines of `across` elements to a tile, of which `count` lines and `width` elements are there, else 0. from: what line `r` of x begins with. */
-#define FETCH_TILE(to, pitch, lines, across, from, operand, count, width)                                       \
-    do {                                                                                                        \
-        const i32 d = thread % ((across) / VECTOR) * VECTOR, there = (i32)within((width)-d, VECTOR);            \
-        const i64 along = ALONG(operand);                                                                       \
-        const u32 is_wide = IS_WIDE(operand) != 0;                                                              \
-        FETCH_UNROLL                                                                                            \
-        for (i32 r = thread / ((across) / VECTOR); r < (lines); r += GROUP_THREADS / ((across) / VECTOR)) {     \
-            const i32 inside = r < (count) ? there : 0;                                                         \
-            LOCAL T *place = (to) + r * (pitch) + d;                                                            \
-            GLOBAL const T *source = (from) + d * along;                                                        \
-            if (is_wide && inside)                                                                              \
-                FETCH16(place, source);                                                                         \
-            else                                                                                                \
-                for (i32 e = 0; e < VECTOR; e++) {                                                              \
-                    if (e < inside)                                                                             \
-                        FETCH_ONE(place + e, source + e * along);                                               \
-                    else                                                                                        \
-                        place[e] = 0;                                                                           \
-                }                                                                                               \
-        }                                                                                                       \
+#define FETCH_TILE(to, pitch, lines, across, from, operand, count, width)                                   \
+    do {                                                                                                    \
+        const i32 d = thread % ((across) / VECTOR) * VECTOR, there = (i32)within((width)-d, VECTOR);        \
+        const i64 along = ALONG(operand);                                                                   \
+        const u32 is_wide = IS_WIDE(operand) != 0;                                                          \
+        FETCH_UNROLL                                                                                        \
+        for (i32 r = thread / ((across) / VECTOR); r < (lines); r += GROUP_THREADS / ((across) / VECTOR)) { \
+            const i32 inside = r < (count) ? there : 0;                                                     \
+            LOCAL T *place = (to) + r * (pitch) + d;                                                        \
+            GLOBAL const T *source = (from) + d * along;                                                    \
+            if (is_wide && inside)                                                                          \
+                FETCH16(place, source);                                                                     \
+            else                                                                                            \
+                for (i32 e = 0; e < VECTOR; e++) {                                                          \
+                    if (e < inside)                                                                         \
+                        FETCH_ONE(place + e, source + e * along);                                           \
+                    else                                                                                    \
+                        place[e] = 0;                                                                       \
+                }                                                                                           \
+        }                                                                                                   \
     } while (0)
 /* What was fetched is there, for all threads; they are done with what they read before. */
 #define MEET()       \
@@ -174,54 +177,54 @@ KERNEL(256) bti_attend_means(MEMORIES WORDS) {
     } while (0)
 
 /* to[i][j] += the sum over d below width of left[ROW(i)][d] * right[COLUMN(j)][d]. */
-#define ADD_PRODUCT(to, left, right, width)                                                        \
-    do {                                                                                           \
-        for (i32 d = 0; d < (width); d += VECTOR) {                                                \
-            T x[EACH_ROWS][VECTOR], y[VECTOR];                                                     \
-            FOR(i, EACH_ROWS) SPREAD(x[i], (left) + ROW(i) * PITCH + d);                           \
-            FOR(j, EACH_COLUMNS) {                                                                 \
-                SPREAD(y, (right) + COLUMN(j) * PITCH + d);                                        \
-                FOR(e, VECTOR) FOR(i, EACH_ROWS) to[i][j] = FMA(x[i][e], y[e], to[i][j]);          \
-            }                                                                                      \
-        }                                                                                          \
+#define ADD_PRODUCT(to, left, right, width)                                               \
+    do {                                                                                  \
+        for (i32 d = 0; d < (width); d += VECTOR) {                                       \
+            T x[EACH_ROWS][VECTOR], y[VECTOR];                                            \
+            FOR(i, EACH_ROWS) SPREAD(x[i], (left) + ROW(i) * PITCH + d);                  \
+            FOR(j, EACH_COLUMNS) {                                                        \
+                SPREAD(y, (right) + COLUMN(j) * PITCH + d);                               \
+                FOR(e, VECTOR) FOR(i, EACH_ROWS) to[i][j] = FMA(x[i][e], y[e], to[i][j]); \
+            }                                                                             \
+        }                                                                                 \
     } while (0)
 /* to[i][..] += the sum over c below count of tile[ROW(i)][c] * x[c][OUT(..)]. */
-#define ADD_TILE(to, x, x_pitch, count)                                                                        \
-    do {                                                                                                       \
-        for (i32 c = 0; c < (count); c += VECTOR) {                                                            \
-            T w[EACH_ROWS][VECTOR], y[VECTOR];                                                                 \
-            FOR(i, EACH_ROWS) SPREAD(w[i], tile + ROW(i) * TILE_PITCH + c);                                    \
-            FOR(e, VECTOR) FOR(h, OUTS) {                                                                      \
-                SPREAD(y, (x) + (c + e) * (x_pitch) + OUT(h));                                                 \
+#define ADD_TILE(to, x, x_pitch, count)                                                                             \
+    do {                                                                                                            \
+        for (i32 c = 0; c < (count); c += VECTOR) {                                                                 \
+            T w[EACH_ROWS][VECTOR], y[VECTOR];                                                                      \
+            FOR(i, EACH_ROWS) SPREAD(w[i], tile + ROW(i) * TILE_PITCH + c);                                         \
+            FOR(e, VECTOR) FOR(h, OUTS) {                                                                           \
+                SPREAD(y, (x) + (c + e) * (x_pitch) + OUT(h));                                                      \
                 FOR(f, VECTOR) FOR(i, EACH_ROWS) to[i][h * VECTOR + f] = FMA(w[i][e], y[f], to[i][h * VECTOR + f]); \
-            }                                                                                                  \
-        }                                                                                                      \
+            }                                                                                                       \
+        }                                                                                                           \
     } while (0)
 /* Columns from e0 on of a row of what is made, which begins at `to`, times `by`. */
-#define STORE_OUT(to, operand, made, by, e0, width)                                      \
-    FOR(h, OUTS) {                                                                       \
-        T values[VECTOR];                                                                \
-        const i64 e = (e0) + OUT(h);                                                     \
-        FOR(f, VECTOR) values[f] = (made)[h * VECTOR + f] * (by);                        \
-        if (IS_WIDE(operand)) {                                                          \
-            if (e < (width)) STORE_VEC((to) + e, values);                                \
-        } else                                                                           \
-            FOR(f, VECTOR) if (e + f < (width)) (to)[(e + f) * ALONG(operand)] = values[f]; \
+#define STORE_OUT(to, operand, made, by, e0, width)                                        \
+    FOR(h, OUTS) {                                                                         \
+        T values[VECTOR];                                                                  \
+        const i64 e = (e0) + OUT(h);                                                       \
+        FOR(f, VECTOR) values[f] = (made)[h * VECTOR + f] * (by);                          \
+        if (IS_WIDE(operand)) {                                                            \
+            if (e < (width)) STORE_VEC((to) + e, values);                                  \
+        } else                                                                             \
+            FOR(f, VECTOR) if (e + f < (width))(to)[(e + f) * ALONG(operand)] = values[f]; \
     }
 
 /* What a mask does to scores, times log2(e), that are read: element by element, through the tile. head, query, key: of row i and column j. */
-#define MASK_SCORES(score, head, query, key)                                                                    \
-    do {                                                                                                        \
-        FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) tile[ROW(i) * TILE_PITCH + COLUMN(j)] = score[i][j];             \
-        NO_UNROLL                                                                                               \
-        for (i32 one = 0; one < EACH_ROWS * EACH_COLUMNS; one++) {                                              \
-            const i32 i = one / EACH_COLUMNS, j = one % EACH_COLUMNS;                                           \
-            LOCAL T *at = tile + ROW(i) * TILE_PITCH + COLUMN(j);                                               \
-            if (*at != LEAST)                                                                                   \
-                *at = masked(*at, (GLOBAL u8 *)ADDRESS(6, 6), W(19),                                            \
-                             n * W(43) + (head)*W(44) + (query)*W(45) + (key)*W(46));                           \
-        }                                                                                                       \
-        FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) score[i][j] = tile[ROW(i) * TILE_PITCH + COLUMN(j)];             \
+#define MASK_SCORES(score, head, query, key)                                                        \
+    do {                                                                                            \
+        FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) tile[ROW(i) * TILE_PITCH + COLUMN(j)] = score[i][j]; \
+        NO_UNROLL                                                                                   \
+        for (i32 one = 0; one < EACH_ROWS * EACH_COLUMNS; one++) {                                  \
+            const i32 i = one / EACH_COLUMNS, j = one % EACH_COLUMNS;                               \
+            LOCAL T *at = tile + ROW(i) * TILE_PITCH + COLUMN(j);                                   \
+            if (*at != LEAST)                                                                       \
+                *at = masked(*at, (GLOBAL u8 *)ADDRESS(6, 6), W(19),                                \
+                             n * W(43) + (head)*W(44) + (query)*W(45) + (key)*W(46));               \
+        }                                                                                           \
+        FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) score[i][j] = tile[ROW(i) * TILE_PITCH + COLUMN(j)]; \
     } while (0)
 FUNCTION T masked(T score, GLOBAL u8 *mask, i64 kind, i64 at) {
     if (kind == 1) return mask[at] ? score : LEAST;
@@ -283,8 +286,9 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend(MEMORIES DYNAMIC WORDS) {
         T out[EACH_ROWS][OUTS * VECTOR], score[EACH_ROWS][EACH_COLUMNS], top[EACH_ROWS], sum[EACH_ROWS];
         CLEAR(out, OUTS * VECTOR);
         FOR(i, EACH_ROWS) top[i] = LEAST, sum[i] = 0;
-#define FETCH_QUERIES(d0) \
-    FETCH_TILE(queries, PITCH, ROWS, SPAN, q + HEAD(r) * BESIDE(Q) + QUERY(r) * DOWN(Q) + (d0)*ALONG(Q), Q, rows, DEPTH - (d0))
+#define FETCH_QUERIES(d0)                                                                                         \
+    FETCH_TILE(queries, PITCH, ROWS, SPAN, q + HEAD(r) * BESIDE(Q) + QUERY(r) * DOWN(Q) + (d0)*ALONG(Q), Q, rows, \
+               DEPTH - (d0))
 #define FETCH_KEYS(j0, d0) \
     FETCH_TILE(keys, PITCH, COLUMNS, SPAN, k + ((j0) + r) * DOWN(K) + (d0)*ALONG(K), K, end - (j0), DEPTH - (d0))
         if (begin < end) {
@@ -356,7 +360,10 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend(MEMORIES DYNAMIC WORDS) {
                 const T by = all == 0 ? 0 : 1 / all;
                 if (WANTS(0)) STORE_OUT(to, MADE_0, out[i], by, e0, VALUE_DEPTH);
                 if (WANTS(1) && e0 == 0 && column == 0)
-                    ROWS_AT(MADE_1, n, h, at)[part * W(57)] = all != 0 ? FMA(top[i], LN2, LOG(all)) : PARTS > 1 ? LEAST : 0;
+                    ROWS_AT(MADE_1, n, h, at)
+                    [part * W(57)] = all != 0    ? FMA(top[i], LN2, LOG(all))
+                                     : PARTS > 1 ? LEAST
+                                                 : 0;
             }
         }
     }
@@ -403,8 +410,9 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_queries(MEMORIES DYNAMIC WORDS) {
     FETCH_TILE(left_2, PITCH, ROWS, SPAN, slope + r * DOWN(SLOPE) + (d0)*ALONG(SLOPE), SLOPE, rows, VALUE_DEPTH - (d0))
 #define FETCH_RIGHT(j0, d0) \
     FETCH_TILE(right, PITCH, COLUMNS, SPAN, k + ((j0) + r) * DOWN(K) + (d0)*ALONG(K), K, reach - (j0), DEPTH - (d0))
-#define FETCH_RIGHT_2(j0, d0) \
-    FETCH_TILE(right_2, PITCH, COLUMNS, SPAN, v + ((j0) + r) * DOWN(V) + (d0)*ALONG(V), V, reach - (j0), VALUE_DEPTH - (d0))
+#define FETCH_RIGHT_2(j0, d0)                                                                            \
+    FETCH_TILE(right_2, PITCH, COLUMNS, SPAN, v + ((j0) + r) * DOWN(V) + (d0)*ALONG(V), V, reach - (j0), \
+               VALUE_DEPTH - (d0))
         BARRIER();
         if (is_whole && reach > 0) {
             FETCH_RIGHT(0, 0);
@@ -447,8 +455,9 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_queries(MEMORIES DYNAMIC WORDS) {
                 if (W(19)) MASK_SCORES(score, h, i0 + ROW(i), j0 + COLUMN(j));
                 FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) score[i][j] -= lse[i];
             }
-            FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS)
-                tile[ROW(i) * TILE_PITCH + COLUMN(j)] = SLOPE_OF(EXP2(score[i][j]), given[i][j], mean[i]);
+            FOR(i, EACH_ROWS)
+            FOR(j, EACH_COLUMNS) tile[ROW(i) * TILE_PITCH + COLUMN(j)] =
+                SLOPE_OF(EXP2(score[i][j]), given[i][j], mean[i]);
             WARP_BARRIER();
             ADD_TILE(made, right, PITCH, least(reach - j0, COLUMNS));
             BARRIER();
@@ -485,9 +494,9 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_keys(MEMORIES DYNAMIC WORDS) {
     FETCH_TILE(left_2, PITCH, ROWS, SPAN, v + r * DOWN(V) + (d0)*ALONG(V), V, keys, VALUE_DEPTH - (d0))
 #define FETCH_RIGHT(h, i0, d0) \
     FETCH_TILE(right, PITCH, COLUMNS, SPAN, ROWS_AT(Q, n, h, (i0) + r) + (d0)*ALONG(Q), Q, QUERIES - (i0), DEPTH - (d0))
-#define FETCH_RIGHT_2(h, i0, d0) \
-    FETCH_TILE(right_2, PITCH, COLUMNS, SPAN, ROWS_AT(SLOPE, n, h, (i0) + r) + (d0)*ALONG(SLOPE), SLOPE, QUERIES - (i0),    \
-               VALUE_DEPTH - (d0))
+#define FETCH_RIGHT_2(h, i0, d0)                                                                         \
+    FETCH_TILE(right_2, PITCH, COLUMNS, SPAN, ROWS_AT(SLOPE, n, h, (i0) + r) + (d0)*ALONG(SLOPE), SLOPE, \
+               QUERIES - (i0), VALUE_DEPTH - (d0))
         BARRIER();
         if (is_whole && first < QUERIES) {
             FETCH_RIGHT(g * SHARED, first, 0);
