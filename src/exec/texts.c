@@ -14,7 +14,8 @@ static bt_status supply(const bti_program *program, const bti_text_wanted *wante
     else if (bti_source_is_product(source))
         written = bti_render_product(&text, source->kernel, source->made, source->dtypes[2], wanted->target);
     else
-        written = bti_render_work(&text, source->op, source->dtypes, source->dtype_count, wanted->target);
+        written =
+            bti_render_work(&text, source->op, source->dtypes, source->dtype_count, wanted->target, wanted->variant);
     text.failed = text.failed || !written;
     bt_status status = bti_program_text_give(program, wanted, &text);
     bti_str_free(&text);

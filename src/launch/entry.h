@@ -143,10 +143,6 @@ static inline bool bti_words_by_value(int words, int addresses, bti_target targe
 #define BTI_PRODUCT_WORDS 13
 #define BTI_CONV_WORDS 28 /* of a convolution (render/c/conv.h) */
 #define BTI_PRODUCT_MEMORIES 2
-/* Queries, and keys, of a tile of attention (render/c/attention.h): what local memory has room for. */
-static inline int bti_attention_side(bti_target target, bt_dtype dtype) {
-    return target == BTI_CUDA_C && dtype != BT_F64 ? 64 : 32;
-}
 void bti_epilogue_without_memory(const bti_kernel *kernel, int made, bti_kernel *epilogue);
 void bti_words_append(bti_words *words, const bti_words *more);
 

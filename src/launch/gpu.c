@@ -85,7 +85,7 @@ bool bti_gpu_text_lacked(void *device, void *loaded, bti_text_wanted *wanted) {
         *wanted = (bti_text_wanted){.kernel = texts->of_kernel ? &texts->kernel : NULL,
                                     .target = gpu->target,
                                     .number = LAUNCH_TEXT,
-                                    .variant = (int)texts->entry};
+                                    .variant = texts->variant};
     bti_lock_give(&gpu->lock);
     return lacks;
 }

@@ -19,7 +19,7 @@ static bt_status launch_text(bti_gpu_job *j) {
         return bti_fail(BT_UNIMPLEMENTED,
                         "%s: a convolution of %lld outputs by %lld places by %lld; each must be less than 2**31",
                         j->gpu->name, (long long)s.rows, (long long)s.columns, (long long)s.depth);
-    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
+    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, 0, &j->module));
     int64_t tiles = c.groups * bti_pieces_of(s.rows, SIDE) * bti_pieces_of(s.columns, SIDE);
     BTI_GPU_ADDRESSES(j, bti_gpu_job_input(j, 1), bti_gpu_job_input(j, 0)); /* left: w, or y where w is made */
     BTI_GPU_NUMBERS(j, tiles, c.groups, s.rows, s.columns, s.depth, c.outputs, c.channels);

@@ -21,13 +21,13 @@
 typedef struct bti_gpu_texts {
     bool wanting, is_given;
     bool of_kernel; /* of an entry of the kernel below, else of the primitive */
-    bti_entry entry;
+    int variant;    /* bti_text_wanted.variant */
     bti_kernel kernel;
     bti_str given;
 } bti_gpu_texts;
-/* The text of a kernel's entry, or of the primitive (NULL), if it was given; else FAILED_PRECONDITION, and the launch wants it. Before the launch has
+/* A text of a kernel, or of the primitive (NULL), if it was given; else FAILED_PRECONDITION, and the launch wants it. Before the launch has
  * launched anything that must not run twice. */
-bt_status bti_gpu_text_of(bti_gpu *gpu, const bti_kernel *kernel, bti_entry entry, const bti_str **text);
+bt_status bti_gpu_text_of(bti_gpu *gpu, const bti_kernel *kernel, int variant, const bti_str **text);
 void bti_gpu_text_keep(bti_gpu_texts *texts, const bti_str *text);
 void bti_gpu_text_drop(bti_gpu_texts *texts);
 
@@ -79,8 +79,8 @@ void bti_gpu_work_free(bti_gpu *gpu, bti_gpu_work *work);
 bt_status bti_gpu_work_as_kernels(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked, bool *done);
 /* Copies elements between operands of the same shape, or of the same number of elements where one of them is dense. */
 bt_status bti_gpu_work_copy(bti_gpu *gpu, bti_gpu_work *work, const bti_operand *from, const bti_operand *to);
-/* The primitive's own text, built at the first call. */
-bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module);
+/* One of the primitive's own texts, built at the first call. Of attention: bti_attention_variant; others have one, 0. */
+bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, int variant, bti_gpu_module **module);
 
 /* --- gpu_product.c --- */
 /* A product and its epilogue: by the driver's library and then the kernel, in place if an output has room for the product, or by their own text. */

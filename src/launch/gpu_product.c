@@ -92,7 +92,7 @@ static bt_status read_matrices(bti_gpu_job *j, int number, int64_t *stride) {
 static bt_status begin_product(bti_gpu_job *j, int64_t *tiles) {
     int64_t strides[2], batch = 1;
     const bti_operand *out = &j->wanted;
-    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, &j->module));
+    BTI_TRY(bti_gpu_work_module(j->gpu, j->work, 0, &j->module));
     for (int i = 0; i < 2; i++) BTI_TRY(read_matrices(j, i, &strides[i]));
     for (int axis = 0; axis < out->rank - 2; axis++) batch *= out->shape[axis];
     int64_t rows = out->shape[out->rank - 2], columns = out->shape[out->rank - 1];

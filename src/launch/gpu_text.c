@@ -175,7 +175,7 @@ bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *
     if (!is_order) begin_job(&j);
     if (asked->op == BTI_OP_matmul) return bti_gpu_launch_matmul(&j);
     if (bti_op_is_conv(asked->op)) return bti_gpu_launch_conv(&j);
-    BTI_TRY(bti_gpu_work_module(gpu, work, &j.module));
+    BTI_TRY(bti_gpu_work_module(gpu, work, 0, &j.module));
     if (is_order) return bti_gpu_launch_order(&j);
     for (int i = j.scatters; i < asked->input_count; i++) /* their first is copied to the output */
         BTI_TRY(bti_gpu_job_make_dense_input(&j, i));

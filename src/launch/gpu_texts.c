@@ -4,15 +4,15 @@
 #include "base/alloc.h"
 #include "launch/gpu_engine.h"
 
-bt_status bti_gpu_text_of(bti_gpu *gpu, const bti_kernel *kernel, bti_entry entry, const bti_str **text) {
+bt_status bti_gpu_text_of(bti_gpu *gpu, const bti_kernel *kernel, int variant, const bti_str **text) {
     bti_gpu_texts *texts = gpu->texts;
-    bool same = texts->of_kernel == (kernel != NULL) && texts->entry == entry &&
+    bool same = texts->of_kernel == (kernel != NULL) && texts->variant == variant &&
                 (!kernel || bti_kernel_equal(&texts->kernel, kernel));
     *text = &texts->given;
     if (texts->is_given && same) return texts->given.failed ? bti_no_memory() : BT_OK;
     texts->wanting = true;
     texts->of_kernel = kernel != NULL;
-    texts->entry = entry;
+    texts->variant = variant;
     if (kernel) texts->kernel = *kernel;
     bti_gpu_text_drop(texts);
     return BT_FAILED_PRECONDITION;

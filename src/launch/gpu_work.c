@@ -18,10 +18,17 @@ typedef struct layout_kernel {
 
 #define MOST_KERNELS 16 /* of one primitive; the least recently used one is unloaded */
 
+/* One of the primitive's own texts. */
+typedef struct own_text {
+    int variant;
+    bti_gpu_module module;
+    struct own_text *next;
+} own_text;
+
 struct bti_gpu_work {
-    char name[64];         /* for messages and profilers */
-    bti_lru kernels;       /* used by the thread that runs the device's queue */
-    bti_gpu_module module; /* of its own text */
+    char name[64];   /* for messages and profilers */
+    bti_lru kernels; /* used by the thread that runs the device's queue */
+    own_text *texts; /* that were launched */
 };
 
 static bool is_layout_kernel(const bti_lru_entry *entry, const void *kernel) {
@@ -48,7 +55,11 @@ bt_status bti_gpu_work_load(const bti_program_source *source, bti_gpu_work **loa
 
 void bti_gpu_work_free(bti_gpu *gpu, bti_gpu_work *work) {
     bti_lru_clear(&work->kernels);
-    bti_gpu_module_free(gpu, &work->module);
+    for (own_text *next; work->texts; work->texts = next) {
+        next = work->texts->next;
+        bti_gpu_module_free(gpu, &work->texts->module);
+        bti_free(work->texts);
+    }
     bti_free(work);
 }
 
@@ -124,12 +135,20 @@ bt_status bti_gpu_work_as_kernels(bti_gpu *gpu, bti_gpu_work *work, const bti_wo
     return launch_as_kernel(gpu, work, asked, done);
 }
 
-/* --- the primitive's own text ------------------------------------------------------------------------------------- */
+/* --- the primitive's own texts ------------------------------------------------------------------------------------ */
 
-bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, bti_gpu_module **module) {
-    *module = &work->module;
-    if (work->module.handle) return BT_OK;
+bt_status bti_gpu_work_module(bti_gpu *gpu, bti_gpu_work *work, int variant, bti_gpu_module **module) {
+    own_text *own = work->texts;
     const bti_str *text;
-    BTI_TRY(bti_gpu_text_of(gpu, NULL, BTI_ENTRY_RUN, &text));
-    return bti_gpu_module_build(gpu, work->name, text, &work->module);
+    while (own && own->variant != variant) own = own->next;
+    if (!own) {
+        if (!(own = bti_calloc(1, sizeof *own))) return bti_no_memory();
+        own->variant = variant;
+        own->next = work->texts;
+        work->texts = own;
+    }
+    *module = &own->module;
+    if (own->module.handle) return BT_OK;
+    BTI_TRY(bti_gpu_text_of(gpu, NULL, variant, &text));
+    return bti_gpu_module_build(gpu, work->name, text, &own->module);
 }

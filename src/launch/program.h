@@ -57,8 +57,8 @@ typedef struct bti_text_wanted {
     const bti_kernel *
         kernel; /* valid until text_give; NULL: the own text of the primitive, of a product with its epilogue, of the program's kernel */
     bti_target target;
-    int variant; /* which of the kernel's texts: of CPUs a bti_cpu_text (launch/functions.h), of GPUs a bti_entry (launch/entry.h) */
-    int number; /* the driver's own */
+    int variant; /* which of the kernel's texts: of CPUs a bti_cpu_text (launch/functions.h), of GPUs a bti_entry (launch/entry.h); of attention bti_attention_variant */
+    int number;  /* the driver's own */
 } bti_text_wanted;
 
 #endif

@@ -6,6 +6,7 @@
 #include "ir/attention.h"
 #include "ir/conv.h"
 #include "ir/dtype.h"
+#include "launch/attention_tile.h"
 #include "launch/entry.h"
 #include "launch/program.h"
 #include "render/c_writer.h"
@@ -215,15 +216,41 @@ static bool render_conv(bti_str *text, bti_op op, bt_dtype dtype, bti_target tar
     return !text->failed;
 }
 
-static bool render_attention(bti_str *text, bti_op op, bt_dtype dtype, bti_target target) {
-    bool wide = dtype == BT_F64;
+static void define_tile(bti_str *text, const bti_attention_tile *tile) {
+    bti_str_addf(text,
+                 "#define GROUP_THREADS %d\n#define ACROSS %d\n#define EACH_ROWS %d\n#define EACH_COLUMNS %d\n"
+                 "#define SPAN %d\n#define WIDTH %d\n",
+                 tile->threads, tile->across, tile->each_rows, tile->each_columns, tile->span, tile->width);
+}
+
+/* The functions of elements: products and sums are contracted. */
+static void define_attention(bti_str *text, bt_dtype dtype, bti_target target) {
+    bool wide = dtype == BT_F64, cuda = target == BTI_CUDA_C;
+    bti_str_addf(text, "#define T %s\n#define LOG(x) log(x)\n#define EXP2(x) %s(x)\n#define FMA(x, y, z) %s(x, y, z)\n",
+                 bti_c_stored_type(dtype), cuda && !wide ? "exp2_flushed" : "exp2", cuda ? "fma" : "mad");
+    bti_str_add(text, wide ? "#define VEC double2\n#define VECTOR 2\n#define SCALE f64_of_bits((u64)W(17))\n"
+                             "#define LEAST f64_of_bits(0xfff0000000000000ul)\n"
+                             "#define LOG2E 1.4426950408889634\n#define LN2 0.69314718055994531\n"
+                           : "#define VEC float4\n#define VECTOR 4\n#define SCALE f32_of_bits((u32)W(17))\n"
+                             "#define LEAST f32_of_bits(0xff800000u)\n"
+                             "#define LOG2E 1.44269504f\n#define LN2 0.693147181f\n");
+}
+
+static bool render_attention(bti_str *text, bt_dtype dtype, bti_target target, int variant) {
+    static const char *const wanted[] = {[BTI_ATTEND] = "ATTEND",
+                                         [BTI_ATTEND_PAIR] = "ATTEND\n#define PACKED",
+                                         [BTI_ATTEND_FEW] = "ATTEND\n#define PACKED",
+                                         [BTI_ATTEND_SEVERAL] = "ATTEND\n#define PACKED",
+                                         [BTI_ATTEND_JOIN] = "JOIN",
+                                         [BTI_ATTEND_MEANS] = "MEANS",
+                                         [BTI_ATTEND_QUERIES] = "QUERIES_SLOPE",
+                                         [BTI_ATTEND_KEYS] = "KEYS_SLOPE"};
+    bti_attention_text which = bti_attention_text_of(variant);
+    bti_attention_tile tile = bti_attention_tile_of(which, bti_attention_size_of(variant), dtype);
     bti_render_c_words(text, target);
-    bti_str_addf(text, "#define T %s\n#define SIDE %d\n#define LOG(x) log(x)\n#define EXP(x) %s(x)\n",
-                 bti_c_stored_type(dtype), bti_attention_side(target, dtype),
-                 target == BTI_CUDA_C && !wide ? "exp_accurate" : "exp");
-    bti_str_add(text, wide ? "#define SCALE f64_of_bits((u64)W(17))\n#define LEAST f64_of_bits(0xfff0000000000000ul)\n"
-                           : "#define SCALE f32_of_bits((u32)W(17))\n#define LEAST f32_of_bits(0xff800000u)\n");
-    if (op == BTI_OP_attention) bti_str_add(text, "#define FORWARD\n");
+    define_attention(text, dtype, target);
+    define_tile(text, &tile);
+    bti_str_addf(text, "#define %s\n", wanted[which]);
     bti_str_add(text, attention);
     return !text->failed;
 }
@@ -245,11 +272,11 @@ bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_
     return written;
 }
 
-bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
+bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target, int variant) {
     bt_dtype of = dtypes[0], index = count > 2 ? dtypes[1] : BT_I32;
     if (op == BTI_OP_matmul) return render_product(text, dtypes, target);
     if (bti_op_is_conv(op)) return render_conv(text, op, of, target);
-    if (bti_op_is_attention(op)) return render_attention(text, op, of, target);
+    if (bti_op_is_attention(op)) return render_attention(text, of, target, variant);
     bti_render_c_words(text, target);
     bti_str_addf(text, "#define T %s\n#define E %s\n#define I %s\n", bti_c_stored_type(of),
                  unsigned_type(bt_dtype_size(of)), bti_c_stored_type(index));

@@ -11,7 +11,7 @@ bool bti_render_c(bti_str *text, const bti_kernel *kernel, bti_entry entry, bti_
 /* All without the words and functions before them: for tests and golden texts. */
 bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target target);
 /* A primitive that is run whole (render.h). A comment above each text in c/ tells what it defines. */
-bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target);
+bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target, int variant);
 /* A matrix product of the dtype with its epilogue, a map whose operand `made` is the product. */
 bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_dtype dtype, bti_target target);
 /* The words that a kernel of the program's is written in, and the kernel; launch/program.h says what its words hold. */

@@ -10,6 +10,7 @@
 
 #include "base/test_depth.h"
 #include "ir/attention.h"
+#include "launch/attention_tile.h"
 #include "launch/entry.h"
 #include "render/c.h"
 #include "support/render_kernels.h"
@@ -59,9 +60,11 @@ static bool may_spill(const char *kernel, const char *entry) {
 /* Two groups of BTI_GROUP threads have room on a multiprocessor: registers, and static local memory on the cards that have the least
  * (100 KiB). Not asked of a text's KERNEL_ALONE, where it says why. */
 static bool two_groups_fit(const char *text, const char *entry, int registers, int local_bytes) {
-    char alone[96];
+    char alone[96], own[96];
     snprintf(alone, sizeof alone, "KERNEL_ALONE(%d) %s(", BTI_GROUP, entry);
-    return strstr(text, alone) || (registers * BTI_GROUP <= 65536 / 2 && local_bytes <= (100 << 10) / 2);
+    snprintf(own, sizeof own, "KERNEL_ALONE(GROUP_THREADS) %s(", entry);
+    return strstr(text, alone) || strstr(text, own) ||
+           (registers * BTI_GROUP <= 65536 / 2 && local_bytes <= (100 << 10) / 2);
 }
 
 static int local_bytes_of(const char *used) {
@@ -195,18 +198,38 @@ static void primitives(void **state) {
     for (int op = 0; op < BTI_OP_COUNT; op++) {
         if (!has_text((bti_op)op)) continue;
         for (int d = 0; d < (test_is_long() ? 8 : 2); d++) {
-            if (bti_op_is_attention((bti_op)op) && dtypes[d] != BT_F32 && dtypes[d] != BT_F64) continue;
+            if (bti_op_is_attention((bti_op)op)) continue;
             bt_dtype in[BTI_SOURCE_DTYPES] = {dtypes[d],
                                               op == BTI_OP_matmul ? dtypes[d]
                                               : d % 2             ? BT_I32
                                                                   : BT_I64,
                                               dtypes[d], dtypes[d]};
             bti_str text = {0};
-            assert_true(bti_render_c_work(&text, (bti_op)op, in, bti_op_info((bti_op)op)->arity + 1, BTI_CUDA_C));
+            assert_true(bti_render_c_work(&text, (bti_op)op, in, bti_op_info((bti_op)op)->arity + 1, BTI_CUDA_C, 0));
             compile(text.text, bti_op_info((bti_op)op)->name, bt_dtype_name(dtypes[d]));
             bti_str_free(&text);
         }
     }
+    assert_int_equal(failed, 0);
+}
+
+/* Each text with each tile; a draw of them without BERTH_TEST_LONG. */
+static void attentions(void **state) {
+    static const bt_dtype dtypes[] = {BT_F32, BT_F64};
+    for (int d = 0; d < 2; d++)
+        for (int variant = 0; variant < BTI_ATTENTION_VARIANTS; variant++) {
+            bti_attention_text which = bti_attention_text_of(variant);
+            bti_op op = which < BTI_ATTEND_MEANS ? BTI_OP_attention : BTI_OP_attention_gradient;
+            bool has_tile = bti_attention_tile_of(which, BTI_TILE_SMALL, dtypes[d]).local_bytes > 0;
+            bti_str text = {0};
+            char name[32];
+            if (!has_tile && bti_attention_size_of(variant)) continue;
+            if (variant && !test_is_drawn(4)) continue;
+            snprintf(name, sizeof name, "attention %d", variant);
+            assert_true(bti_render_c_work(&text, op, &dtypes[d], 1, BTI_CUDA_C, variant));
+            compile(text.text, name, bt_dtype_name(dtypes[d]));
+            bti_str_free(&text);
+        }
     assert_int_equal(failed, 0);
 }
 
@@ -216,7 +239,8 @@ static void compile_work(const recorded_program *program) {
     bt_dtype dtypes[BTI_SOURCE_DTYPES];
     bti_str text = {0};
     for (int i = 0; i < program->dtype_count; i++) dtypes[i] = (bt_dtype)program->dtypes[i];
-    assert_true(bti_render_c_work(&text, (bti_op)program->op, dtypes, program->dtype_count, BTI_CUDA_C));
+    int variant = program->op == BTI_OP_attention_gradient ? bti_attention_variant(BTI_ATTEND_MEANS, 0) : 0;
+    assert_true(bti_render_c_work(&text, (bti_op)program->op, dtypes, program->dtype_count, BTI_CUDA_C, variant));
     compile(text.text, bti_op_info((bti_op)program->op)->name, "recorded");
     bti_str_free(&text);
 }
@@ -289,7 +313,7 @@ int main(void) {
         return 77;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(kernels_drawn),
-                                       cmocka_unit_test(primitives), cmocka_unit_test(epilogues),
-                                       cmocka_unit_test(programs_recorded)};
+                                       cmocka_unit_test(primitives),      cmocka_unit_test(attentions),
+                                       cmocka_unit_test(epilogues),       cmocka_unit_test(programs_recorded)};
     return cmocka_run_group_tests(tests, begin, end);
 }

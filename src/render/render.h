@@ -11,10 +11,11 @@ static inline bool bti_render(bti_str *text, const bti_kernel *kernel, bti_targe
     return bti_render_c(text, kernel, (bti_entry)variant, target);
 }
 
-/* Of the C family: writes the functions of a primitive that is run whole, over values of these dtypes (inputs, then the output). What it is called and takes
- * stands above each text in c/. */
-static inline bool bti_render_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target) {
-    return bti_target_is_c(target) && bti_render_c_work(text, op, dtypes, count, target);
+/* Of the C family: writes the functions of a primitive that is run whole, over values of these dtypes (inputs, then the output); variant: bti_text_wanted.variant. What it is
+ * called and takes stands above each text in c/. */
+static inline bool bti_render_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target,
+                                   int variant) {
+    return bti_target_is_c(target) && bti_render_c_work(text, op, dtypes, count, target, variant);
 }
 
 /* Of the C family: a product of the dtype that applies a kernel where it stores its elements (launch/entry.h). */

@@ -188,7 +188,8 @@ static inline void launch_program(const program *p, const bti_work *work) {
         if (wanted.kernel)
             assert_true(bti_render(&text, wanted.kernel, wanted.target, wanted.variant));
         else
-            assert_true(bti_render_work(&text, p->source.op, p->source.dtypes, p->source.dtype_count, wanted.target));
+            assert_true(bti_render_work(&text, p->source.op, p->source.dtypes, p->source.dtype_count, wanted.target,
+                                        wanted.variant));
         assert_int_equal(on.driver->text_give(on.device, p->handle, &wanted, &text), BT_OK);
         bti_str_free(&text);
         status = on.driver->launch(on.device, p->handle, work);

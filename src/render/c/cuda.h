@@ -29,6 +29,8 @@ typedef double f64;
         if (e < (each))
 #define OPAQUE(number) asm("" : "+l"(number))
 #define UNROLL_8 _Pragma("unroll 8")
+#define UNROLL_4 _Pragma("unroll 4")
+#define NO_UNROLL _Pragma("unroll 1")
 
 #define MEMORY(number)
 #define ADDRESS(number, word) ((u8 *)W(word))
@@ -88,6 +90,12 @@ FUNCTION u32 bits_of_f32(f32 x) { return __float_as_uint(x); }
 FUNCTION f32 f32_of_bits(u32 x) { return __uint_as_float(x); }
 FUNCTION u64 bits_of_f64(f64 x) { return (u64)__double_as_longlong(x); }
 FUNCTION f64 f64_of_bits(u64 x) { return __longlong_as_double((i64)x); }
+/* Two units in the last place; subnormal numbers are 0. */
+FUNCTION f32 exp2_flushed(f32 x) {
+    f32 y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 FUNCTION f32 f32_of_f16(u16 x) {
     f32 y;
     asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));

@@ -29,6 +29,8 @@ typedef double f64;
 #define FOR_EACH(e, each) for (u32 e = 0; e < (each); e++)
 #define OPAQUE(number)
 #define UNROLL_8
+#define UNROLL_4
+#define NO_UNROLL
 
 #define MEMORY(number) __global u8 *memory##number,
 #define ADDRESS(number, word) (memory##number + W(word))
