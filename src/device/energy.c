@@ -3,9 +3,12 @@
 #include "device/registry.h"
 
 bool bti_device_energy(const bt_device *device, bti_energy *now, bti_str *reason) {
-    *now = (bti_energy){.at_ns = bti_now_ns()};
-    if (device->driver->energy)
-        return device->driver->energy(device->facts.ordinal, &now->joules, &now->since_ns, reason);
+    *now = (bti_energy){0};
+    if (device->driver->energy) {
+        bool known = device->driver->energy(device->facts.ordinal, &now->joules, &now->since_ns, reason);
+        now->at_ns = bti_now_ns(); /* behind since_ns */
+        return known;
+    }
     if (device->driver->simulated)
         bti_str_addf(reason, "%s is simulated: no hardware counts for it", device->name);
     else

@@ -6,7 +6,8 @@
 #include "base/error.h"
 
 const char *bti_history_name(const bti_history *h, int column) {
-    static const char *const names[BTI_COLUMNS] = {"epoch", "steps", "seconds", "rate", "loss", "validation loss"};
+    static const char *const names[BTI_COLUMNS] = {"epoch",  "steps", "seconds",        "rate",
+                                                   "joules", "loss",  "validation loss"};
     return column < BTI_COLUMNS ? names[column] : h->metrics[column - BTI_COLUMNS].name;
 }
 

@@ -7,7 +7,16 @@
 #include "base/str.h"
 #include "base/vec.h"
 
-enum { BTI_EPOCH, BTI_STEPS, BTI_SECONDS, BTI_RATE, BTI_LOSS, BTI_VALIDATION_LOSS, BTI_COLUMNS }; /* then the metrics */
+enum {
+    BTI_EPOCH,
+    BTI_STEPS,
+    BTI_SECONDS,
+    BTI_RATE,
+    BTI_JOULES,
+    BTI_LOSS,
+    BTI_VALIDATION_LOSS,
+    BTI_COLUMNS
+}; /* then the metrics */
 
 typedef struct bti_history {
     const bt_metric *metrics;

@@ -3,12 +3,16 @@
 #define BERTH_TESTS_SUPPORT_POWERCAP_H
 
 #include <ftw.h>
-#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 static char powercap[64];
 
