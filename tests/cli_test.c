@@ -208,6 +208,21 @@ static void test_processes_of_a_device(void **state) {
     json_decref(devices);
 }
 
+static void test_energy_of_a_device(void **state) {
+    const char *before =
+        on_machine("{\"no_context\": true, \"devices\": [{\"memory\": 134217728, \"millijoules\": [5000, 1]}, "
+                   "{\"memory\": 134217728, \"pci\": \"0000:02:00.0\"}]}");
+    char settings[700];
+    snprintf(settings, sizeof settings, "%s export BERTH_FLAGS=\"$BERTH_FLAGS,powercap=/nonexistent\";", before);
+    assert_int_equal(run(settings, "doctor"), 0);
+    assert_says("\nenergy\n  CPU:0        unknown: /nonexistent cannot be read");
+    assert_says("  GPU:0        can be read\n");
+    assert_says("  GPU:1        unknown: NVML does not report the energy of NVIDIA Fake");
+    assert_int_equal(run(settings, "doctor --json"), 0);
+    assert_int_equal(count_said("\"why\": \"/nonexistent cannot be read"), 1);
+    assert_int_equal(count_said("\"why\": null"), 1);
+}
+
 /* --- settings ------------------------------------------------------------------------------------------------------- */
 
 static void test_config(void **state) {
@@ -572,6 +587,7 @@ int main(void) {
         cmocka_unit_test(test_devices_json),
         cmocka_unit_test(test_devices_masked),
         cmocka_unit_test(test_processes_of_a_device),
+        cmocka_unit_test(test_energy_of_a_device),
         cmocka_unit_test(test_config),
         cmocka_unit_test(test_bad_flags),
         cmocka_unit_test(test_doctor),

@@ -15,7 +15,6 @@
 #include "device/device.h"
 #include "device/visibility.h"
 #include "lease/take.h"
-#include "task/energy.h"
 
 /* --- a clean process -------------------------------------------------------------------------------------------------- */
 
@@ -187,7 +186,6 @@ bt_status bti_gpus_count(bti_state *state, int asked, double wait_seconds) {
     state->gpu_count = asked == BT_DETECT ? there : asked;
     if (!mask.list && bti_cards_are_split(cards, there)) name_by_uuid(state, cards, there);
     state->gpu_users_listed = state->gpu_count && bti_cards_list_users();
-    bti_energy_board_begin(state);
     note_cards(state, cards, cards[0].simulated ? there : 0, NULL);
     if (!there || cards[0].simulated)
         return BT_OK; /* simulated ones are just numbers: another program may have the same */
