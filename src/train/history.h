@@ -18,6 +18,13 @@ enum {
     BTI_COLUMNS
 }; /* then the metrics */
 
+/* The name of one of the columns before the metrics: "validation loss". */
+static inline const char *bti_history_column(int column) {
+    static const char *const names[BTI_COLUMNS] = {"epoch",  "steps", "seconds",        "rate",
+                                                   "joules", "loss",  "validation loss"};
+    return names[column];
+}
+
 typedef struct bti_history {
     const bt_metric *metrics;
     int count;             /* of metrics */
