@@ -229,8 +229,7 @@ BT_API BT_MUST_USE bt_status bt_device_processes(const bt_device *device, bt_dev
 /* Reads the energy counter of a device: *joules is what the hardware has used since some moment, such as the load of its driver, so
  * only the difference of two readings means something. It is the energy of the whole hardware, with that of other programs and of
  * idling: a GPU with its memory (NVML; from Volta on), or all processors of the machine, with memory where that is counted
- * apart (RAPL, by Linux's powercap). Counters move about ten to fifty times a second (GPUs) or a thousand times (CPUs): shorter spans
- * mean little. Those of CPUs go round, after two minutes at least: in longer runs read them once a minute.
+ * apart (RAPL, by Linux's powercap). Counters move some ten times a second (GPUs) or a thousand times (CPUs): shorter spans mean little. Those of CPUs go round, after two minutes at least: in longer runs read them once a minute.
  *
  * false: it is not known, and *joules is 0. *reason (reason may be NULL) receives why, and what helps if something does: no powercap, as in virtual
  * machines; for root only; a simulated device; a lost GPU; the counter went round or was set back since the last call of this process, and the
