@@ -98,6 +98,54 @@ static void test_show(void **state) {
     assert_int_equal(system(line), 0);
 }
 
+/* A run that was stopped in its second epoch, with names of which one ends like another. */
+static void test_show_of_checkpoints(void **state) {
+    char line[512], folder[] = "/tmp/berth-show-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    BT_SCOPE {
+        bt_layer *inner = bt_chain(bt_dense(4, 4, bt_relu, bt_key(1)), bt_batch_norm_layer(4));
+        bt_layer *model = bt_chain(bt_dense(6, 4, bt_relu, bt_key(2)), inner, bt_dense(4, 3, NULL, bt_key(3)));
+        bt_array *x = bt_normal(bt_key(4), BT_F32, 96, 6), *y = bt_zeros(BT_I32, 96);
+        bt_metric metric = bt_metric_accuracy();
+        assert_int_equal(
+            bt_fit(model, bt_adamw(0.01), x, y,
+                   BT_FIT_OPTIONS(.epochs = 2, .batch = 16, .quiet = true, .checkpoints = folder, .checkpoint_steps = 4,
+                                  .validation_x = x, .validation_y = y, .metrics = &metric, .metric_count = 1),
+                   NULL),
+            BT_OK);
+    }
+    snprintf(line, sizeof line, "show %s/step-0000000008.safetensors", folder);
+    assert_int_equal(run("", line), 0);
+    assert_says(": a checkpoint of bt_fit, ");
+    assert_says("step       8, 1 epoch complete, 32 rows into the next\n");
+    assert_says("optimiser  adamw, rate 0.01\n");
+    assert_says("loader     epoch 2, batch 3 is next; 16 of 96 rows each\n");
+    assert_says("\n0.weight                 F32    (6, 4)        24   96 B  mean, square, step\n");
+    assert_says("\n1.0.weight               F32    (4, 4)        16   64 B  mean, square, step\n");
+    assert_says("  validation loss    accuracy\n         1           6  ");
+    snprintf(line, sizeof line, "show --json %s/step-0000000008.safetensors", folder);
+    assert_int_equal(run("", line), 0);
+    json_t *shown = json_loads(output, 0, NULL), *checkpoint = json_object_get(shown, "checkpoint");
+    assert_int_equal(json_integer_value(json_object_get(checkpoint, "steps")), 8);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(checkpoint, "loader"), "next")), 2);
+    json_t *variables = json_object_get(checkpoint, "variables"), *one;
+    size_t i, states = 0;
+    json_array_foreach(variables, i, one) states += json_object_size(json_object_get(one, "states"));
+    assert_int_equal(json_array_size(variables), 11); /* three of them states of the model */
+    assert_int_equal(states, 8 * 3);
+    assert_int_equal(json_array_size(json_object_get(checkpoint, "optimizer_states")), 0);
+    one = json_array_get(json_object_get(checkpoint, "history"), 0);
+    assert_int_equal(json_integer_value(json_object_get(one, "steps")), 6);
+    assert_true(json_is_number(json_object_get(one, "validation loss")) &&
+                json_is_number(json_object_get(one, "accuracy")));
+    json_decref(shown);
+    snprintf(line, sizeof line, "show --json %s/best.safetensors", folder); /* a model, which is no checkpoint */
+    assert_int_equal(run("", line), 0);
+    assert_says("\"checkpoint\": null");
+    snprintf(line, sizeof line, "rm -r %s", folder);
+    assert_int_equal(system(line), 0);
+}
+
 static void test_wrong_usage(void **state) {
     assert_int_equal(run("", ""), 2);
     assert_int_equal(run("", "nonsense"), 2);
@@ -206,6 +254,21 @@ static void test_processes_of_a_device(void **state) {
     assert_true(json_is_array(processes_of(devices, "GPU:1")));
     assert_int_equal(json_array_size(processes_of(devices, "GPU:1")), 0);
     json_decref(devices);
+}
+
+static void test_energy_of_a_device(void **state) {
+    const char *before =
+        on_machine("{\"no_context\": true, \"devices\": [{\"memory\": 134217728, \"millijoules\": [5000, 1]}, "
+                   "{\"memory\": 134217728, \"pci\": \"0000:02:00.0\"}]}");
+    char settings[700];
+    snprintf(settings, sizeof settings, "%s export BERTH_FLAGS=\"$BERTH_FLAGS,powercap=/nonexistent\";", before);
+    assert_int_equal(run(settings, "doctor"), 0);
+    assert_says("\nenergy\n  CPU:0        unknown: /nonexistent cannot be read");
+    assert_says("  GPU:0        can be read\n");
+    assert_says("  GPU:1        unknown: NVML does not report the energy of NVIDIA Fake");
+    assert_int_equal(run(settings, "doctor --json"), 0);
+    assert_int_equal(count_said("\"why\": \"/nonexistent cannot be read"), 1);
+    assert_int_equal(count_said("\"why\": null"), 1);
 }
 
 /* --- settings ------------------------------------------------------------------------------------------------------- */
@@ -651,12 +714,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_show),
+        cmocka_unit_test(test_show_of_checkpoints),
         cmocka_unit_test(test_wrong_usage),
         cmocka_unit_test(test_full_disk_fails),
         cmocka_unit_test(test_devices_text),
         cmocka_unit_test(test_devices_json),
         cmocka_unit_test(test_devices_masked),
         cmocka_unit_test(test_processes_of_a_device),
+        cmocka_unit_test(test_energy_of_a_device),
         cmocka_unit_test(test_config),
         cmocka_unit_test(test_bad_flags),
         cmocka_unit_test(test_doctor),

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/powercap.h"
 #include "support/support.h"
 
 enum { ROWS = 96, INPUTS = 6, CLASSES = 3 };
@@ -434,21 +435,139 @@ static void page_and_numbers(void **state) {
         SAYS(page, "</html>");
         assert_null(strstr(page, "http"));
         const char *numbers = text_of(path_of("run.csv"));
-        SAYS(numbers, "epoch,steps,seconds,rate,loss,validation loss,accuracy,\"a<b,\"\"c\"\"\"\n");
+        SAYS(numbers, "epoch,steps,seconds,rate,joules,loss,validation loss,accuracy,\"a<b,\"\"c\"\"\"\n");
         SAYS(numbers, "\n2,18,");
         FAILS(bt_fit(model, bt_adam(0.02), x, y, BT_FIT_OPTIONS(.quiet = true, .report = "/proc/none/run.html"), NULL),
               BT_NOT_FOUND, "/proc/none");
     }
 }
 
+/* --- energy -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct spender {
+    int epochs, steps, stop_at; /* stop_at: a step; 0: none */
+    double joules[8];
+} spender;
+
+/* Each step uses half a joule, each epoch, after it was told, a hundred. */
+static bt_status spend(bt_fit_event *event, void *data) {
+    static double counter;
+    spender *s = data;
+    bool epoch = event->kind == BT_FIT_EPOCH;
+    if (epoch) s->joules[s->epochs++] = event->joules;
+    assert_true(epoch || isnan(event->joules));
+    counter += epoch ? 100 : 0.5;
+    put_joules("intel-rapl:0", counter);
+    if (!epoch && ++s->steps == s->stop_at) event->stop = true;
+    return BT_OK;
+}
+
+static void fit_and_spend(spender *s, const char *checkpoints, bt_fit_report *report) {
+    BT_SCOPE {
+        bt_array *x = rows_x(ROWS);
+        OK(bt_fit(make_model(), bt_adam(0.02), x, rows_y(x),
+                  BT_FIT_OPTIONS(.epochs = 3, .batch = 16, .quiet = true, .callback = spend, .callback_data = s,
+                                 .each_step = true, .checkpoints = checkpoints, .report = path_of("energy.html")),
+                  report));
+    }
+}
+
+static bool is_about(double x, double expected) { return fabs(x - expected) < 1e-6; }
+
+static void joules_by_epoch(void **state) {
+    fresh("");
+    new_powercap();
+    put_zone("intel-rapl:0", "package-0", 262143, 0);
+    OK(bt_set_flag("powercap", powercap));
+    spender s = {0};
+    bt_fit_report report;
+    fit_and_spend(&s, NULL, &report);
+    assert_int_equal(s.epochs, 3);
+    for (int e = 0; e < 3; e++) assert_true(is_about(s.joules[e], e ? 103 : 3)); /* six steps */
+    assert_true(is_about(report.joules, 209));
+    const char *page = text_of(path_of("energy.html"));
+    SAYS(page, "<h2>Energy</h2>");
+    SAYS(page, "<td>CPU:0</td><td>209</td><td>11.61</td><td>0.7257</td>"); /* 18 steps, 288 rows */
+    double epoch, steps, seconds, rate, joules;
+    const char *second = strstr(text_of(path_of("energy.csv")), "\n1,12,");
+    assert_non_null(second);
+    assert_int_equal(sscanf(second, "%lf,%lf,%lf,%lf,%lf", &epoch, &steps, &seconds, &rate, &joules), 5);
+    assert_true(is_about(joules, 103));
+    drop_powercap();
+}
+
+/* What the epoch had used before the run was stopped in it is in the checkpoint. */
+static void joules_over_a_resumption(void **state) {
+    fresh("");
+    new_powercap();
+    put_zone("intel-rapl:0", "package-0", 262143, 0);
+    OK(bt_set_flag("powercap", powercap));
+    spender before = {.stop_at = 10}, after = {0};
+    bt_fit_report report;
+    fit_and_spend(&before, path_of("energy"), &report);
+    assert_int_equal(before.epochs, 1);
+    fit_and_spend(&after, path_of("energy"), &report);
+    assert_int_equal(after.epochs, 2);
+    assert_true(is_about(after.joules[0], 103) && is_about(after.joules[1], 103));
+    drop_powercap();
+}
+
+static bt_status lose(bt_fit_event *event, void *data) {
+    spender *s = data;
+    if (event->kind == BT_FIT_EPOCH) s->joules[s->epochs++] = event->joules;
+    if (s->epochs == 1) put_text("intel-rapl:0", "energy_uj", "<nonsense>");
+    return BT_OK;
+}
+
+static void joules_that_are_not_known(void **state) {
+    fresh("");
+    new_powercap();
+    put_zone("intel-rapl:0", "package-0", 262143, 0);
+    OK(bt_set_flag("powercap", powercap));
+    BT_SCOPE {
+        spender s = {0};
+        bt_fit_report report;
+        bt_array *x = rows_x(ROWS);
+        OK(bt_fit(make_model(), bt_adam(0.02), x, rows_y(x),
+                  BT_FIT_OPTIONS(.epochs = 3, .quiet = true, .callback = lose, .callback_data = &s,
+                                 .report = path_of("unknown.html")),
+                  &report));
+        assert_true(s.joules[0] == 0 && isnan(s.joules[1]) && isnan(s.joules[2]) && isnan(report.joules));
+        const char *page = text_of(path_of("unknown.html"));
+        SAYS(page, "<td>CPU:0</td><td colspan=\"4\">unknown: ");
+        SAYS(page, "&lt;nonsense&gt;");
+        fresh("devices=sim:gpu*2"); /* a card that no counter counts */
+        OK(bt_set_flag("powercap", "/tmp/berth-there-is-none"));
+    }
+    BT_SCOPE {
+        bt_fit_report report;
+        bt_layer *model = bt_layer_to(make_model(), "GPU:1");
+        bt_array *x = rows_x(ROWS);
+        OK(bt_fit(model, bt_adam(0.02), x, rows_y(x), BT_FIT_OPTIONS(.quiet = true, .report = path_of("unknown.html")),
+                  &report));
+        const char *page = text_of(path_of("unknown.html"));
+        SAYS(page, "<td>GPU:1</td><td colspan=\"4\">unknown: GPU:1 is simulated");
+        SAYS(page, "<td>CPU:0</td><td colspan=\"4\">unknown: /tmp/berth-there-is-none cannot be read");
+        assert_true(isnan(report.joules));
+    }
+    drop_powercap();
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(metrics_by_hand),         cmocka_unit_test(metrics_that_cannot_be),
-        cmocka_unit_test(recorded_once),           cmocka_unit_test(steps_that_fail),
-        cmocka_unit_test(validation_is_inference), cmocka_unit_test(early_stop),
-        cmocka_unit_test(resumed_exactly),         cmocka_unit_test(which_are_kept),
-        cmocka_unit_test(of_another_run),          cmocka_unit_test(options_that_cannot_be),
-        cmocka_unit_test(page_and_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(metrics_by_hand),
+                                       cmocka_unit_test(metrics_that_cannot_be),
+                                       cmocka_unit_test(recorded_once),
+                                       cmocka_unit_test(steps_that_fail),
+                                       cmocka_unit_test(validation_is_inference),
+                                       cmocka_unit_test(early_stop),
+                                       cmocka_unit_test(resumed_exactly),
+                                       cmocka_unit_test(which_are_kept),
+                                       cmocka_unit_test(of_another_run),
+                                       cmocka_unit_test(options_that_cannot_be),
+                                       cmocka_unit_test(page_and_numbers),
+                                       cmocka_unit_test(joules_by_epoch),
+                                       cmocka_unit_test(joules_over_a_resumption),
+                                       cmocka_unit_test(joules_that_are_not_known)};
     int failed = cmocka_run_group_tests(tests, start, end);
     return failed;
 }

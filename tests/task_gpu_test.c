@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "support/check.h"
 #include "support/programs.h"
 #include "support/support.h"
@@ -425,6 +427,120 @@ static void after_its_memory_is_free(void **state) {
     in_process(waits_for_memory, &(holder){TASK, "1.5", true});
 }
 
+/* --- energy --------------------------------------------------------------------------------------------------------------- */
+
+static bt_status hold_until_told(bt_task *task) {
+    atomic_fetch_add(&shared->arrived, 1);
+    while (!atomic_load(&shared->now[0])) nap();
+    return bt_return(task, 1);
+}
+BT_REMOTE(hold_until_told, .num_gpus = 1);
+
+/* The runtime's view as soon as it says all of these; NULL: it does not. */
+static char *view_that_says(const char *const *parts) {
+    for (int tries = 0; tries < (int)(SOON * 100); tries++) {
+        char *text = bt_runtime_text(true);
+        bool all = text;
+        for (int i = 0; all && parts[i]; i++) all = strstr(text, parts[i]);
+        if (all) return text;
+        if (tries == (int)(SOON * 100) - 1) fprintf(stderr, "%s\n", text);
+        bt_free(text);
+        usleep(10000);
+    }
+    return NULL;
+}
+
+/* The running task that has so much of GPUs. */
+static json_t *running_with(const json_t *runtime, double gpus) {
+    size_t index;
+    json_t *one;
+    json_array_foreach(json_object_get(runtime, "running"), index, one) {
+        if (json_number_value(json_object_get(json_object_get(one, "resources"), "GPU")) == gpus) return one;
+    }
+    return NULL;
+}
+
+static double joules_of(const json_t *of) { return json_number_value(json_object_get(of, "joules")); }
+
+/* A task with a whole GPU, and two with shares of the other: theirs are the parts of what it used. */
+static int task_energy(void) {
+    static const char *const parts[] = {"\"joules_divided\": true", NULL};
+    int whole = -1;
+    bt_ref *refs[3];
+    refs[0] = bt_remote(hold_until_told);
+    while (!atomic_load(&shared->arrived)) nap();
+    refs[1] = bt_remote_with(BT_OPTIONS(.num_gpus = 0.25), hold_until_told);
+    refs[2] = bt_remote_with(BT_OPTIONS(.num_gpus = 0.75), hold_until_told);
+    while (atomic_load(&shared->arrived) < 3) nap();
+    for (double now = 0; now < 6;) { /* the second GPU's joules */
+        char *text = view_that_says(parts);
+        CHECK(text);
+        json_t *view = json_loads(text, 0, NULL);
+        bt_free(text);
+        now = joules_of(json_array_get(json_object_get(view, "gpus"), 1));
+        if (now >= 6) {
+            json_t *quarter = running_with(view, 0.25), *rest = running_with(view, 0.75), *all = running_with(view, 1);
+            CHECK(all && quarter && rest && joules_of(all) > 0);
+            whole = json_is_false(json_object_get(all, "joules_divided")) &&
+                    json_is_true(json_object_get(rest, "joules_divided"));
+            CHECK(joules_of(quarter) > 0 && joules_of(quarter) + joules_of(rest) <= now + 1e-9);
+            CHECK(joules_of(rest) > 1.5 * joules_of(quarter)); /* they began at different times */
+        }
+        json_decref(view);
+        usleep(20000);
+    }
+    CHECK(whole == 1);
+    atomic_store(&shared->now[0], 1);
+    for (int i = 0; i < 3; i++) OK(bt_get_within(refs[i], SOON, NULL));
+    return 0;
+}
+
+/* NVML loses the GPU at a reading to come. */
+static int lost_energy(void) {
+    static const char *const parts[] = {"\"joules\": null",
+                                        "NVML does not report the energy of NVIDIA Fake: GPU is lost", NULL};
+    bt_ref *ref = bt_remote(hold_until_told);
+    char *text = view_that_says(parts);
+    CHECK(text);
+    bt_free(text);
+    atomic_store(&shared->now[0], 1);
+    OK(bt_get_within(ref, SOON, NULL));
+    return 0;
+}
+
+static int with_counters(void *is_lost) {
+    char flags[400], leases[] = "/tmp/berth-task-gpu-XXXXXX", line[100];
+    snprintf(flags, sizeof flags, "cuda_path=%s/fakes,probe=direct,cache=off", BERTH_BUILD_DIR);
+    snprintf(machine_path, sizeof machine_path, "%s/task_gpu_machine.%d.json", BERTH_BUILD_DIR, (int)getpid());
+    CHECK(mkdtemp(leases));
+    FILE *file = fopen(machine_path, "w");
+    CHECK(file);
+    fprintf(file,
+            "{\"devices\": [{\"pci\": \"0000:3b:00.0\", \"uuid\": \"GPU-aaaaaaaa-0000-0000-0000-000000000001\", "
+            "\"memory\": 67108864, \"millijoules\": [9000, 500]}, {\"pci\": \"0000:81:00.0\", "
+            "\"uuid\": \"GPU-bbbbbbbb-0000-0000-0000-000000000002\", \"memory\": 67108864, "
+            "\"millijoules\": [7000, 2000]}]%s}",
+            is_lost ? ", \"fail\": {\"nvmlDeviceGetTotalEnergyConsumption\": [3, 15]}" : "");
+    fclose(file);
+    setenv("BERTH_FLAGS", flags, 1);
+    setenv("BERTH_FAKE_MACHINE", machine_path, 1);
+    setenv("BERTH_LEASES", leases, 1);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    OK(bt_runtime_init(.num_cpus = 4, .num_gpus = BT_DETECT));
+    BT_SCOPE
+        CHECK(!(is_lost ? lost_energy() : task_energy()));
+    OK(bt_runtime_shutdown());
+    unlink(machine_path);
+    snprintf(line, sizeof line, "rm -rf --one-file-system '%s'", leases);
+    return system(line);
+}
+
+static void energy_of_tasks(void **state) {
+    (void)state;
+    in_process(with_counters, NULL);
+    in_process(with_counters, (void *)1);
+}
+
 /* --- none to two ---------------------------------------------------------------------------------------------------------- */
 
 enum { GPUS = 8, WHOLE = 10000 };
@@ -486,6 +602,7 @@ int main(void) {
         cmocka_unit_test(shares_carry_memory),
         cmocka_unit_test(after_the_process_is_gone),
         cmocka_unit_test(after_its_memory_is_free),
+        cmocka_unit_test(energy_of_tasks),
         cmocka_unit_test(ids_are_never_doubled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,6 +224,20 @@ BT_API BT_MUST_USE bt_status bt_device_processes(const bt_device *device, bt_dev
                                                  int *count);
 #define bt_device_processes(...) BTI_AT_MUST(bt_device_processes(__VA_ARGS__))
 
+/* --- energy -------------------------------------------------------------------------------------------------------- */
+
+/* Reads the energy counter of a device: *joules is what the hardware has used since some moment, such as the load of its driver, so
+ * only the difference of two readings means something. It is the energy of the whole hardware, with that of other programs and of
+ * idling: a GPU with its memory (NVML; from Volta on), or all processors of the machine, with memory where that is counted
+ * apart (RAPL, by Linux's powercap). Counters move some ten times a second (GPUs) or a thousand times (CPUs): shorter spans mean little. Those of CPUs go round, after two minutes at least: in longer runs read them once a minute.
+ *
+ * false: it is not known, and *joules is 0. *reason (reason may be NULL) receives why, and what helps if something does: no powercap, as in virtual
+ * machines; for root only; a simulated device; a lost GPU; the counter went round or was set back since the last call of this process, and the
+ * next difference is good again. It is NULL for true, and when host memory is exhausted. The caller owns that text: bt_free. It is no error: the
+ * error record stays as it is. Does not open the device, and takes less than some milliseconds, but the first call
+ * may start NVML. Any thread. */
+BT_API bool bt_device_energy(const bt_device *device, double *joules, char **reason);
+
 /* The settings of the memory flags, for one device (NULL: all). FAILED_PRECONDITION once the device was opened. growth:
  * take memory on demand (default), or all that the limit allows at once; fraction: of the total memory, in (0, 1];
  * limit: bytes; preallocate: bytes taken when the device is opened. */

@@ -25,6 +25,8 @@ typedef struct bt_fit_event {
     int metric_count;
     double seconds; /* since the run began, those before a resume too */
     bool stop;      /* the callback sets it: the run ends here, as after the last epoch */
+    double
+        joules; /* of an epoch: what the devices used for it whose energy is known (device.h), as a whole; NaN: of none, and for a step */
 } bt_fit_event;
 /* Returns BT_OK; any other status ends the run with it. It may do anything with the model between two steps; what it changes of the optimiser's groups and
  * schedule, and of what is frozen, counts from the next epoch on. */
@@ -73,7 +75,7 @@ typedef struct bt_fit_options {
     bt_fit_callback *callback BTI_INITIALLY(NULL); /* after each epoch */
     void *callback_data BTI_INITIALLY(NULL);
     bool each_step BTI_INITIALLY(false); /* the callback is called after each step too */
-    /* A file: an HTML page with curves, confusion matrix (with metrics, of classes), model, memory and time, which needs no other file; its numbers stand beside it as CSV ("run.html", "run.csv"). Written at
+    /* A file: an HTML page with curves, confusion matrix (with metrics, of classes), model, memory, time and energy, which needs no other file; its numbers stand beside it as CSV ("run.html", "run.csv"). Written at
      * the end, also of a run that fails. */
     const char *report BTI_INITIALLY(NULL);
 } bt_fit_options;
@@ -85,6 +87,8 @@ typedef struct bt_fit_report {
     int64_t steps;                /* those before a resume too */
     double first_loss, last_loss; /* means over the first and the last epoch */
     double seconds;               /* of this call */
+    double
+        joules; /* of this call: what the CPUs and the cards that trained used, as whole devices, where that is known (bt_device_energy); NaN: of none */
 } bt_fit_report;
 
 /* Trains on the rows of x [N, ...] and y [N, ...], on the devices of the model: each batch is cut where x and y are and

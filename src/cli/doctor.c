@@ -128,6 +128,20 @@ static void print_memory(bt_kind kind) {
     }
 }
 
+/* Whether the energy of each device can be read; that it cannot is no error. */
+static void print_energy(bt_kind kind) {
+    bt_device *devices[MAX_DEVICES];
+    int count = bt_device_list(kind, devices, MAX_DEVICES);
+    for (int i = 0; i < count && i < MAX_DEVICES; i++) {
+        double joules;
+        char *reason;
+        bool known = bt_device_energy(devices[i], &joules, &reason);
+        print_item(bt_device_name(devices[i]), "%s%s%s%s", cli_begin(stdout, known ? CLI_GOOD : CLI_BAD),
+                   known ? "can be read" : "unknown: ", cli_end(stdout), reason ? reason : "");
+        bt_free(reason);
+    }
+}
+
 static double milliseconds(uint64_t ns) { return (double)ns * 1e-6; }
 
 /* A missing compiler is no error: everything works without it, more slowly. */
@@ -205,9 +219,15 @@ static json_t *device_as_json(const bt_device *device) {
     if (bt_device_describe(device, &info) != BT_OK) return json_null();
     json_t *capability = json_null();
     if (info.capability_major) capability = json_sprintf("%d.%d", info.capability_major, info.capability_minor);
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:I, s:o}", "name", info.name, "description", info.description,
+    double joules;
+    char *reason;
+    bool known = bt_device_energy(device, &joules, &reason);
+    json_t *energy = json_pack("{s:b, s:s?}", "known", known, "why", reason);
+    bt_free(reason);
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o}", "name", info.name, "description", info.description,
                      "driver", info.driver, "driver_version", info.driver_version, "compute_capability", capability,
-                     "memory_bytes", (json_int_t)info.memory_bytes, "details", lines_as_json(info.details));
+                     "memory_bytes", (json_int_t)info.memory_bytes, "details", lines_as_json(info.details), "energy",
+                     energy);
 }
 
 static json_t *kind_as_json(bt_kind kind, bool *works) {
@@ -252,6 +272,8 @@ int cli_doctor(int argc, char **argv) {
     print_opened_devices();
     print_heading("memory");
     for (int kind = 0; kind < BT_KIND_COUNT; kind++) print_memory((bt_kind)kind);
+    print_heading("energy");
+    for (int kind = 0; kind < BT_KIND_COUNT; kind++) print_energy((bt_kind)kind);
     print_heading("compiler");
     check_compiler();
     print_heading("matrix products");

@@ -3,74 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/show.h"
 
 enum { SHOWN_METADATA = 40, SHOWN_TEXT = 100 };
 
-/* A text of the file, made fit for a terminal; cut to `most` bytes (0: not at all). The caller frees it. */
-static char *printable(const char *text, size_t most) {
-    size_t length = strlen(text), kept = most && length > most ? most : length;
-    while (kept < length && kept && ((unsigned char)text[kept] & 0xc0) == 0x80) kept--; /* not within a character */
-    char *copy = malloc(kept + 4);
-    if (!copy) return NULL;
-    for (size_t i = 0; i < kept; i++)
-        copy[i] = (char)((unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
-    strcpy(copy + kept, kept < length ? "..." : "");
-    return copy;
-}
-
 /* --- tensors ---------------------------------------------------------------------------------------------------------- */
 
-typedef struct totals {
-    int64_t elements;
-    uint64_t bytes;
-    int unknown; /* tensors of dtypes or ranks that berth has not: their bytes are not counted */
-} totals;
-
-typedef struct tensor {
-    bt_tensor_info info;
-    int64_t elements; /* -1: not known */
-    uint64_t bytes;
-    char shape[200];
-} tensor;
-
-static void measure(tensor *t, totals *all) {
-    size_t at = 1;
-    t->shape[0] = '(', t->shape[1] = '\0';
-    t->elements = 1;
-    for (int i = 0; i < t->info.rank && i < BT_MAX_RANK; i++) {
-        int64_t size = t->info.shape.size[i];
-        at += (size_t)snprintf(t->shape + at, sizeof t->shape - at, "%s%" PRId64, i ? ", " : "", size);
-        if (t->elements >= 0 && __builtin_mul_overflow(t->elements, size, &t->elements)) t->elements = -1;
-    }
-    const char *end = t->info.rank > BT_MAX_RANK ? ", ...)" : t->info.rank == 1 ? ",)" : ")";
-    snprintf(t->shape + at, sizeof t->shape - at, "%s", end);
-    bool known = t->info.dtype < BT_DTYPE_COUNT && t->info.rank <= BT_MAX_RANK && t->elements >= 0;
-    if (!known) t->elements = -1;
-    t->bytes = known ? (uint64_t)t->elements * bt_dtype_size(t->info.dtype) : 0;
-    if (known)
-        all->elements += t->elements, all->bytes += t->bytes;
-    else
-        all->unknown++;
-}
-
-static void add_row(cli_table *table, const tensor *t) {
+static void add_row(cli_table *table, const cli_tensor *t) {
     char elements[24] = "?";
-    char *name = printable(*t->info.name ? t->info.name : "(the array)", 0), *dtype = printable(t->info.dtype_name, 0);
+    char *name = cli_printable(*t->info.name ? t->info.name : "(the array)", 0),
+         *dtype = cli_printable(t->info.dtype_name, 0);
     if (t->elements >= 0) snprintf(elements, sizeof elements, "%" PRId64, t->elements);
     cli_table_row(table, name ? name : "", dtype ? dtype : "", t->shape, elements,
                   t->elements >= 0 ? cli_bytes(t->bytes, "0 B") : "?");
     free(name);
     free(dtype);
-}
-
-static json_t *json_of_tensor(const tensor *t) {
-    json_t *shape = json_array();
-    for (int i = 0; i < t->info.rank && i < BT_MAX_RANK; i++)
-        json_array_append_new(shape, json_integer(t->info.shape.size[i]));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o}", "name", t->info.name, "dtype", t->info.dtype_name, "shape", shape,
-                     "elements", t->elements >= 0 ? json_integer(t->elements) : json_null(), "bytes",
-                     t->elements >= 0 ? json_integer((json_int_t)t->bytes) : json_null());
 }
 
 /* --- structure -------------------------------------------------------------------------------------------------------- */
@@ -84,8 +31,8 @@ static void print_layer(const json_t *layer, const char *name, int depth) {
     json_t *children = json_object_get(layer, "children");
     const char *kind = json_string_value(json_object_get(layer, "layer"));
     const char *text = json_string_value(json_object_get(layer, "text"));
-    char *own = printable(kind ? kind : "?", 0), *behind = printable(text ? text : "()", 0);
-    char *as = name ? printable(name, 0) : NULL;
+    char *own = cli_printable(kind ? kind : "?", 0), *behind = cli_printable(text ? text : "()", 0);
+    char *as = name ? cli_printable(name, 0) : NULL;
     printf("%*s%s%s", 2 * depth, "", as ? as : "", as ? " = " : "");
     if (same)
         printf("layer %lld again\n", (long long)json_integer_value(same));
@@ -137,7 +84,7 @@ static void print_metadata(const bt_tensors *file) {
         if (!strcmp(name, structure_key)) continue;
         if (++count > SHOWN_METADATA) continue;
         const char *value = bt_tensors_metadata(file, name);
-        char *key = printable(name, 0), *text = printable(value ? value : "?", SHOWN_TEXT);
+        char *key = cli_printable(name, 0), *text = cli_printable(value ? value : "?", SHOWN_TEXT);
         printf("%s%s: %s\n", count == 1 ? "\n" : "", key ? key : "", text ? text : "");
         free(key);
         free(text);
@@ -158,33 +105,34 @@ static json_t *json_of_metadata(const bt_tensors *file) {
 /* --- the file --------------------------------------------------------------------------------------------------------- */
 
 /* All tensors into the table or the list; false: the file has an error. */
-static bool list_tensors(const bt_tensors *file, cli_table *table, json_t *list, totals *all) {
+static bool list_tensors(const bt_tensors *file, cli_table *table, json_t *list, cli_totals *all) {
     for (int i = 0; i < bt_tensors_count(file); i++) {
-        tensor t = {.info = BT_TENSOR_INFO_INIT};
+        cli_tensor t = {.info = BT_TENSOR_INFO_INIT};
         if (bt_tensors_describe(file, i, &t.info) != BT_OK) return false;
-        measure(&t, all);
+        cli_tensor_measure(&t, all);
         if (list)
-            json_array_append_new(list, json_of_tensor(&t));
+            json_array_append_new(list, cli_tensor_json(&t));
         else
             add_row(table, &t);
     }
     return true;
 }
 
-static int show_as_json(char **argv, const bt_tensors *file, const char *path) {
-    totals all = {0};
+static int show_as_json(char **argv, bt_tensors *file, const char *path) {
+    cli_totals all = {0};
     json_t *list = json_array();
     if (!list_tensors(file, NULL, list, &all)) return json_decref(list), cli_error(argv, "the file cannot be shown");
     const char *text = bt_tensors_metadata(file, structure_key);
     json_t *structure = text ? json_loads(text, 0, NULL) : NULL;
-    return cli_print_json(json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "file", path, "format",
+    return cli_print_json(json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o, s:o}", "file", path, "format",
                                     bt_tensors_format(file), "tensors", list, "elements", (json_int_t)all.elements,
                                     "bytes", (json_int_t)all.bytes, "metadata", json_of_metadata(file), "model",
-                                    structure ? structure : json_null()));
+                                    structure ? structure : json_null(), "checkpoint", cli_checkpoint_json(file)));
 }
 
-static int show_as_text(char **argv, const bt_tensors *file, const char *path) {
-    totals all = {0};
+static int show_as_text(char **argv, bt_tensors *file, const char *path) {
+    cli_totals all = {0};
+    if (cli_checkpoint_print(file, path)) return CLI_OK;
     int count = bt_tensors_count(file);
     cli_table table = {.columns = 5, .right = 1u << 3 | 1u << 4};
     cli_table_row(&table, "NAME", "DTYPE", "SHAPE", "ELEMENTS", "BYTES");

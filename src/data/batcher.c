@@ -42,15 +42,19 @@ bt_status bti_batcher_open(bti_batcher *b, uint64_t keep_bytes) {
                              &b->gatherer);
 }
 
+static void drop_order(bti_row_order *order) {
+    bt_assign(&order->array, NULL);
+    order->rows = NULL;
+}
+
 static void forget_order(bti_batcher *b) {
     for (int c = 0; c < BT_MAX_COLUMNS; c++) bt_assign(&b->orders[c], NULL);
-    bti_free(b->order);
-    b->order = NULL;
+    drop_order(&b->order);
 }
 
 void bti_batcher_close(bti_batcher *b) {
     forget_order(b);
-    bti_free(b->prepared);
+    drop_order(&b->prepared);
     bti_gatherer_close(&b->gatherer);
     bt_dataset_release(b->dataset);
     *b = (bti_batcher){0};
@@ -63,29 +67,23 @@ static bt_array *permutation_of(const bti_batcher *b, int64_t epoch) {
     return bt_permutation(bt_fold_in(key, (uint32_t)epoch), b->dataset->rows);
 }
 
-static bt_status read_order(const bti_batcher *b, int64_t epoch, int32_t **read) {
+static bt_status make_order(const bti_batcher *b, int64_t epoch, bti_row_order *order) {
     bt_status status = BT_OK;
-    size_t bytes = (size_t)b->dataset->rows * sizeof **read;
-    *read = NULL;
+    drop_order(order);
     BT_SCOPE
         BT_ON("cpu") {
-            bt_array *order = permutation_of(b, epoch);
-            status = bt_block(order);
-            if (status == BT_OK) *read = bti_alloc(bytes);
-            if (status == BT_OK && !*read) status = bti_no_memory();
-            if (status == BT_OK) status = bt_read(order, *read, bytes);
+            bt_array *rows = permutation_of(b, epoch);
+            status = bt_block(rows);
+            if (status == BT_OK && !(order->rows = bt_map(rows))) status = bt_error_status();
+            if (status == BT_OK) bt_assign(&order->array, rows);
         }
     return status;
 }
 
 void bti_batcher_prepare(bti_batcher *b) {
     bti_errors_aside aside = bti_errors_aside_begin();
-    bti_free(b->prepared);
     b->prepared_epoch = b->epoch + 1;
-    if (read_order(b, b->prepared_epoch, &b->prepared) != BT_OK) {
-        bti_free(b->prepared);
-        b->prepared = NULL;
-    }
+    if (make_order(b, b->prepared_epoch, &b->prepared) != BT_OK) drop_order(&b->prepared);
     bti_errors_aside_end(aside);
 }
 
@@ -117,9 +115,9 @@ bt_status bti_batcher_order(bti_batcher *b, int64_t epoch) {
     b->epoch = epoch;
     if (b->recorded) return record_order(b, epoch);
     if (!b->shuffled) return BT_OK;
-    if (!b->prepared || b->prepared_epoch != epoch) return read_order(b, epoch, &b->order);
+    if (!b->prepared.rows || b->prepared_epoch != epoch) return make_order(b, epoch, &b->order);
     b->order = b->prepared;
-    b->prepared = NULL;
+    b->prepared = (bti_row_order){0};
     return BT_OK;
 }
 
@@ -153,7 +151,7 @@ static bt_status make_batch(const bti_batcher *b, bti_example_maker *maker, bti_
     if (b->recorded)
         BTI_TRY(record_batch(b, first, made->rows, arrays));
     else
-        BTI_TRY(bti_gather_rows(&b->gatherer, maker, b->order, first, made->rows, arrays, arrays + columns));
+        BTI_TRY(bti_gather_rows(&b->gatherer, maker, b->order.rows, first, made->rows, arrays, arrays + columns));
     BTI_TRY(start_batch(b, arrays, 2 * columns));
     made->arrays = bti_calloc(2 * (size_t)columns, sizeof *made->arrays);
     if (!made->arrays) return bti_no_memory();

@@ -14,6 +14,12 @@ typedef struct bti_made {
 } bti_made;
 void bti_made_release(bti_made *made); /* zero afterwards */
 
+/* The rows of an epoch in their order: where the array that was computed lies. */
+typedef struct bti_row_order {
+    bt_array *array;     /* retained; NULL: there is none */
+    const int32_t *rows; /* [rows]; NULL: in order */
+} bti_row_order;
+
 typedef struct bti_batcher {
     bt_dataset *dataset; /* retained */
     int64_t batch, batches;
@@ -24,10 +30,10 @@ typedef struct bti_batcher {
 
     /* of the epoch */
     bt_array *orders[BT_MAX_COLUMNS]; /* recorded: where each column is, retained; NULL: in order */
-    int32_t *order;                   /* gathered: [rows]; NULL: in order */
+    bti_row_order order;              /* gathered */
     bti_gatherer gatherer;
 
-    int32_t *prepared; /* gathered: the order of epoch prepared_epoch, if it was computed before; or NULL */
+    bti_row_order prepared; /* gathered: that of epoch prepared_epoch, if it was computed before */
     int64_t epoch, prepared_epoch;
 } bti_batcher;
 

@@ -207,25 +207,57 @@ bool bti_cards_likely(void) {
     return read && !simulated && (vendor == BTI_NVIDIA || vendor == BTI_AMD);
 }
 
-bool bti_cards_list_users(void) {
+static bool lists_users(const bti_driver *driver) { return driver->processes; }
+static bool has_energy(const bti_driver *driver) { return driver->energy; }
+
+/* Of a driver that is asked for GPUs. */
+static bool any_driver(bool (*is)(const bti_driver *driver)) {
     bti_str reason = {0};
     bti_sim_spec spec;
-    bool simulated, can_list = false;
+    bool simulated, any = false;
     if (read_settings(&spec, &simulated, &reason))
-        for (int i = 0; i < DRIVER_COUNT; i++)
-            can_list |= drivers[i]->processes && is_asked(drivers[i], simulated, &reason);
+        for (int i = 0; i < DRIVER_COUNT; i++) any |= is(drivers[i]) && is_asked(drivers[i], simulated, &reason);
     bti_str_free(&reason);
-    return can_list;
+    return any;
+}
+
+bool bti_cards_list_users(void) { return any_driver(lists_users); }
+bool bti_cards_have_energy(void) { return any_driver(has_energy); }
+
+/* Those that the mask shows, found once in this process. */
+static int cards_here(card **cards) {
+    static card found[BTI_MAX_DEVICES];
+    static int count = -1;
+    bti_str reason = {0};
+    if (count < 0) count = find_cards(found, &reason);
+    bti_str_free(&reason);
+    *cards = found;
+    return count;
+}
+
+void bti_cards_energy(bti_card_energy *energies, int capacity, int *count) {
+    card *cards;
+    uint64_t since_ns;
+    *count = cards_here(&cards);
+    for (int i = 0; i < *count && i < capacity; i++) {
+        const bti_driver *driver = cards[i].driver;
+        bti_str reason = {0};
+        energies[i] = (bti_card_energy){0};
+        if (!driver->energy)
+            bti_str_addf(&reason, "the driver `%s` does not report it", driver->name);
+        else if (driver->energy(cards[i].ordinal, &energies[i].joules, &since_ns, &reason))
+            continue;
+        snprintf(energies[i].why, sizeof energies[i].why, "%s",
+                 reason.length && !reason.failed ? reason.text : "out of host memory");
+        bti_str_free(&reason);
+    }
 }
 
 bt_status bti_cards_users(int *pids, int capacity, int *count) {
-    static card cards[BTI_MAX_DEVICES];
     static bt_device_process processes[MOST_PROCESSES];
-    static int card_count = -1;
-    bti_str reason = {0};
+    card *cards;
+    int card_count = cards_here(&cards);
     *count = 0;
-    if (card_count < 0) card_count = find_cards(cards, &reason);
-    bti_str_free(&reason);
     for (int i = 0; i < card_count; i++) {
         int listed;
         if (!cards[i].driver->processes)

@@ -40,4 +40,14 @@ bool bti_cards_list_users(void);
  * UNIMPLEMENTED when the driver cannot list them. */
 bt_status bti_cards_users(int *pids, int capacity, int *count);
 
+/* Whether a driver may tell the energy of the GPUs (bti_cards_energy), by settings and files alone. */
+bool bti_cards_have_energy(void);
+
+/* The energy counters (driver.h) of the GPUs that the mask shows, in its order: writes up to `capacity`, *count is how many there are. Opens libraries. */
+typedef struct bti_card_energy {
+    double joules;
+    char why[256]; /* they are not known; else "" */
+} bti_card_energy;
+void bti_cards_energy(bti_card_energy *cards, int capacity, int *count);
+
 #endif

@@ -140,6 +140,19 @@ bool bti_device_has_clock(int id);
 /* Whether its addresses are pointers of this process. */
 bool bti_device_has_host_memory(int id);
 
+/* --- energy -----------------------------------------------------------------------------------------------------------
+ * A reading of the counter of the hardware behind a device, whoever used it; differences of two readings count. */
+typedef struct bti_energy {
+    double joules;
+    uint64_t at_ns, since_ns; /* of bti_now_ns: the reading; when the counter last missed something, 0: it never did */
+} bti_energy;
+/* false: it cannot be read; `reason` gets why, and what helps. Opens no device; any thread. */
+bool bti_device_energy(const bt_device *device, bti_energy *now, bti_str *reason);
+/* The joules between two readings of one device; false, with the reason, when they are not known. */
+bool bti_energy_between(const bti_energy *from, const bti_energy *to, double *joules, bti_str *reason);
+/* Whether two devices are parts of one card (bt_set_logical_devices), whose energy is counted once. */
+bool bti_device_same_hardware(const bt_device *a, const bt_device *b);
+
 /* --- programs ---------------------------------------------------------------------------------------------------------
  * Loaded once per device and source, and kept while somebody holds them or room lasts. */
 typedef struct bti_program {

@@ -26,6 +26,7 @@ struct bt_device {
     int growth;                    /* settings by calls; -1 or 0: the flags apply */
     double fraction;
     size_t limit, preallocate;
+    bti_energy energy; /* the last reading of bt_device_energy */
     bti_counter live_arrays;
     atomic_size_t lent;   /* bytes that the driver has borrowed */
     atomic_size_t pinned; /* bytes of the host's memory that it holds for bt_pinned */

@@ -193,6 +193,11 @@ typedef struct bti_driver {
      * *count to their number. Opens nothing; any thread. UNIMPLEMENTED where it is unknown. */
     bt_status (*processes)(int ordinal, bt_device_process *processes, int capacity, int *count);
 
+    /* (optional) Joules that the hardware has used since some moment, whoever used it: differences of two readings count. *since_ns: differences to
+     * readings from before this moment of the monotonic clock (bti_now_ns) are too small by an unknown amount; 0: none are. false: they cannot be read, `reason`
+     * says why and what helps, without a line's end. Opens no device; any thread; takes some milliseconds at most, but for the start of a library. */
+    bool (*energy)(int ordinal, double *joules, uint64_t *since_ns, bti_str *reason);
+
     /* (optional) Frees the scratch memory that the driver keeps of its allocator, after the launches that use it are done. Any
      * thread, at any time. */
     void (*trim)(void *device);

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "task/chores.h"
 #include "task/ended.h"
+#include "task/energy.h"
 #include "task/watch.h"
 #include "task/worker_pipes.h"
 #include "task/identity.h"
@@ -186,7 +187,7 @@ static void describe_child_end(const child *c, int status, char *text, size_t si
 void bti_children_reap(void) {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        if (bti_gpus_watched(pid)) continue;
+        if (bti_gpus_watched(pid) || bti_energy_ended(state, pid, status)) continue;
         child **at = &children;
         while (*at && (*at)->pid != pid) at = &(*at)->next;
         if (!*at) {

@@ -11,6 +11,7 @@
 #include "device/table.h"
 #include "device/visibility.h"
 #include "task/gpus.h"
+#include "task/mailbox.h"
 #include "task/object.h"
 #include "task/process.h"
 #include "task/supply.h"
@@ -129,21 +130,47 @@ static void inherit_leases(const bti_state *state, uint64_t gpus) {
         if (gpus >> g & 1) fcntl(state->lease_files[state->lease_file_count - state->leases_taken + g], F_SETFD, 0);
 }
 
-void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
+static void show(const bti_state *state, uint64_t gpus) {
     char list[BTI_MOST_GPUS * BTI_GPU_NAME] = "";
     size_t length = 0;
-    warn_of_use(state, task);
-    if (!task->gpus && !task->hides_gpus) return;
     for (int g = 0; g < state->gpu_count; g++)
-        if (task->gpus >> g & 1)
+        if (gpus >> g & 1)
             length +=
                 (size_t)snprintf(list + length, sizeof list - length, "%s%s", length ? "," : "", state->gpu_name[g]);
     bti_mask mask = bti_mask_of((bti_vendor)state->gpu_vendor);
     bti_mask_set(&mask, list);
+}
+
+void bti_gpus_show_all(const bti_state *state) { show(state, UINT64_MAX); }
+
+void bti_gpus_show(const bti_state *state, const bti_task_record *task) {
+    warn_of_use(state, task);
+    if (!task->gpus && !task->hides_gpus) return;
+    show(state, task->gpus);
     inherit_leases(state, task->gpus);
     hide_others((bti_vendor)state->gpu_vendor);
     int32_t share = task->gpus ? bti_gpu_share(state, &task->queue->amounts, __builtin_ctzll(task->gpus)) : BTI_UNIT;
     if (share < BTI_UNIT) bti_memory_share((double)share / BTI_UNIT);
+}
+
+/* --- in a process that reads their energy ------------------------------------------------------------------------------ */
+
+static uint64_t begun_ns(const bti_client *client, const bti_task_record *task) {
+    if (task->begun_ns || !client->mail) return task->begun_ns;
+    return client->mail->begun_ns[task->number % BTI_GIVEN_SLOTS];
+}
+
+void bti_gpus_each_holder(const bti_state *state, void (*visit)(const bti_gpu_holder *holder, void *data), void *data) {
+    for (uint32_t i = 0; i < state->arena->records[BTI_CLIENTS].used; i++) {
+        const bti_client *client = client_at(state, i);
+        const bti_task_record *task = client ? holder_of(state, client) : NULL;
+        if (!task) continue;
+        bti_gpu_holder holder = {task->sequence, task->gpus, begun_ns(client, task), BTI_UNIT};
+        const bti_queue *queue = checked_record(state, BTI_QUEUES, task->queue);
+        if (!holder.gpus) continue; /* it has ended just now */
+        if (queue) holder.share = bti_gpu_share(state, &queue->amounts, __builtin_ctzll(holder.gpus));
+        visit(&holder, data);
+    }
 }
 
 /* --- in a process that asks NVML: whatever library uses them --------------------------------------------------------------- */

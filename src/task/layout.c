@@ -8,6 +8,7 @@
 #include "base/flags.h"
 #include "base/host_memory.h"
 #include "base/log.h"
+#include "task/energy.h"
 #include "task/mailbox.h"
 #include "task/object.h"
 #include "task/process.h"
@@ -51,7 +52,8 @@ static uint64_t mailbox_bytes(int scale) { return (uint64_t)(BTI_MOST_CLIENTS >>
 
 /* Address space of all but the store, with some to spare for rounding up to pages. */
 static uint64_t records_bytes(int scale) {
-    uint64_t bytes = BTI_MOST_NOTES * sizeof(bti_arena_note) + sizeof(bti_timeline) + mailbox_bytes(scale) + (4 << 20);
+    uint64_t bytes = BTI_MOST_NOTES * sizeof(bti_arena_note) + sizeof(bti_timeline) + sizeof(bti_energy_board) +
+                     mailbox_bytes(scale) + (4 << 20);
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         bytes += kinds[kind].bytes * most_of(kind, scale) + BTI_PAGE;
     return bytes;
@@ -154,6 +156,7 @@ static bt_status lay_out_state(bti_arena *arena, const bt_runtime_options *optio
     state->prefix_output = options->prefix_output || bti_flag_bool(BTI_FLAG_prefix_output);
     BTI_TRY(bti_queues_open(state));
     BTI_TRY(bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline));
+    BTI_TRY(bti_arena_room(state->arena, sizeof *state->energy, (void **)&state->energy));
     BTI_TRY(bti_store_open(state, p->store_bytes));
     return bti_spill_open(state, options->spill_folder, options->spill_bytes);
 }

@@ -16,6 +16,7 @@
 #include "task/deadlock.h"
 #include "task/dispatch.h"
 #include "task/ended.h"
+#include "task/energy.h"
 #include "task/watch.h"
 #include "task/worker_pipes.h"
 #include "task/given.h"
@@ -40,6 +41,7 @@ static const int ignored[] = {SIGPIPE, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP
 
 static _Noreturn void end_nest(void) {
     bti_gpus_watch_end();
+    bti_energy_end();
     bti_listen_end();
     bti_children_end();
     bti_worker_pipes_end();
@@ -75,6 +77,7 @@ static void on_regular(uv_timer_t *handle) {
     bti_wakes wakes = {0};
     bti_stopped_check(state);
     bti_gpus_watch_check();
+    bti_energy_check(state);
     bti_arena_lock(state->arena);
     bti_serve_all(state, &wakes);
     if (bti_given_look(state, &wakes)) bti_dispatch(state, &wakes);
@@ -129,6 +132,7 @@ static void nest_look(void) {
     bti_children_reap();
     read_mailboxes();
     bti_children_start();
+    bti_energy_check(state);
     check_deadlines();
 }
 

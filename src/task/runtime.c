@@ -11,6 +11,7 @@
 #include "base/flags.h"
 #include "task/actor.h"
 #include "task/dispatch.h"
+#include "task/energy.h"
 #include "task/object.h"
 #include "task/given.h"
 #include "task/gpus.h"
@@ -53,6 +54,7 @@ static bt_status describe_gpus(bti_state *state, const bt_runtime_options *optio
 static bt_status count_resources(bti_state *state, const bt_runtime_options *options) {
     bti_supply *supply = &state->machine;
     BTI_TRY(bti_gpus_count(state, options->num_gpus, options->gpu_wait_seconds));
+    bti_energy_board_begin(state);
     BTI_TRY(describe_gpus(state, options));
     BTI_TRY(add_resource(state, "CPU", bti_is_set(options->num_cpus) ? options->num_cpus : bti_cores()));
     BTI_TRY(add_resource(state, "GPU", state->gpu_count));

@@ -258,6 +258,7 @@ static bool take_functions(bti_state *state, bti_snapshot *view) {
 
 bool bti_view_take(bti_state *state, bti_snapshot *view) {
     *view = (bti_snapshot){0};
+    bti_energy_board_copy(state, &view->energy);
     if (take_running(state, view) && take_queued(state, view) && take_functions(state, view)) return true;
     bti_view_free(view);
     return false;

@@ -3,6 +3,7 @@
 #define BTI_TASK_SNAPSHOT_H
 
 #include "base/vec.h"
+#include "task/energy.h"
 #include "task/supply.h"
 
 enum { BTI_VIEW_WAITING = 100 }; /* how many tasks of each kind of waiting are copied; all are counted */
@@ -84,6 +85,7 @@ typedef struct bti_view_function {
 
 typedef struct bti_snapshot {
     bti_state state; /* only its plain fields: the records that it points to may be gone */
+    bti_energy_board energy;
     uint64_t now_ns, objects, recoveries;
     int32_t program;
     bool program_waits;

@@ -402,7 +402,9 @@ typedef struct bti_state {
     int32_t resource_count, gpu_count;
     int32_t gpu_number[BTI_MOST_GPUS];
     char gpu_name[BTI_MOST_GPUS][BTI_GPU_NAME];
-    bool gpu_users_listed; /* the driver may list the processes that hold memory of GPUs */
+    bool gpu_users_listed;   /* the driver may list the processes that hold memory of GPUs */
+    bool gpu_energy_is_read; /* the driver may tell their energy */
+    struct bti_energy_board *energy;
     bti_actor_record *actors;
     bti_group_record *groups;
     bti_object *unheld; /* objects with contents that nobody holds any more: to be freed */

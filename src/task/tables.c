@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-enum { COLUMNS = 7, ROWS = 32, WIDEST = 40 };
+enum { COLUMNS = 8, ROWS = 32, WIDEST = 40 };
 
 /* The first row is the heading; the last column is as wide as it likes. */
 typedef struct table {
@@ -34,6 +34,23 @@ static const char *bytes_text(double bytes, char *to, size_t size) {
     int unit = 0;
     for (; bytes >= 1024 && unit < 5; unit++) bytes /= 1024;
     snprintf(to, size, unit && bytes < 100 ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return to;
+}
+
+/* "12.5 kJ", of a share "~12.5 kJ". */
+static const char *joules_text(const json_t *of, char *to, size_t size) {
+    static const char *const units[] = {"mJ", "J", "kJ", "MJ", "GJ"};
+    const json_t *joules = json_object_get(of, "joules");
+    double x = json_number_value(joules) * 1e3;
+    int unit = 0;
+    if (!joules)
+        snprintf(to, size, "-");
+    else if (json_is_null(joules))
+        snprintf(to, size, "unknown");
+    else {
+        for (; x >= 999.5 && unit < 4; unit++) x /= 1000;
+        snprintf(to, size, "%s%.3g %s", json_is_true(json_object_get(of, "joules_divided")) ? "~" : "", x, units[unit]);
+    }
     return to;
 }
 
@@ -119,16 +136,36 @@ static void add_program(bti_str *out, const json_t *runtime) {
     bti_str_add(out, "\n");
 }
 
+/* Below the table: why the energy of a GPU is not known; once for GPUs that have the same reason. */
+static void add_energy_reasons(bti_str *out, const json_t *gpus) {
+    size_t index;
+    const json_t *gpu;
+    const char *told = "";
+    json_array_foreach(gpus, index, gpu) {
+        char *why = bti_strdup(member_text(gpu, "energy_why"));
+        if (why && *why && strcmp(told, member_text(gpu, "energy_why")) != 0)
+            bti_str_addf(out, "energy unknown: %s\n", without_controls(why));
+        told = member_text(gpu, "energy_why");
+        bti_free(why);
+    }
+}
+
 static bool add_gpu_table(bti_str *out, const json_t *runtime) {
     size_t index, nth;
+    char joules[24];
     const json_t *gpu, *user, *gpus = json_object_get(runtime, "gpus");
-    table *t = json_array_size(gpus) ? new_table(3, (const char *[]){"GPU", "USED", "BY"}) : NULL;
+    table *t = json_array_size(gpus) ? new_table(5, (const char *[]){"GPU", "USED", "ENERGY", "POWER", "BY"}) : NULL;
     if (!t) return !json_array_size(gpus);
     json_array_foreach(gpus, index, gpu) {
         bti_str by = {0};
         if (!row_fits_or_is_counted(t)) continue;
         put_cell(t, 0, "%.0f", member_number(gpu, "number"));
         put_cell(t, 1, "%g", member_number(gpu, "used"));
+        put_cell(t, 2, "%s", joules_text(gpu, joules, sizeof joules));
+        if (json_is_number(json_object_get(gpu, "watts")))
+            put_cell(t, 3, "%.0f W", member_number(gpu, "watts"));
+        else
+            put_cell(t, 3, "unknown");
         json_array_foreach(json_object_get(gpu, "by"), nth, user) {
             if (json_object_get(user, "group")) {
                 bti_str_addf(&by, "%sa group", nth ? ", " : "");
@@ -138,19 +175,20 @@ static bool add_gpu_table(bti_str *out, const json_t *runtime) {
             bti_str_addf(&by, "%s%s (process %.0f, %g)", nth ? ", " : "", name, member_number(user, "pid"),
                          member_number(user, "share"));
         }
-        put_cell(t, 2, "-");
+        put_cell(t, 4, "-");
         t->last[t->rows++] = bti_str_take(&by);
     }
     add_table(out, t);
+    add_energy_reasons(out, gpus);
     return true;
 }
 
 static bool add_running_table(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *task, *tasks = json_object_get(runtime, "running");
-    char bytes[24];
-    table *t =
-        json_array_size(tasks) ? new_table(6, (const char *[]){"RUNS", "PROCESS", "FOR", "GPU", "MEMORY", ""}) : NULL;
+    char bytes[24], joules[24];
+    static const char *const names[] = {"RUNS", "PROCESS", "FOR", "GPU", "ENERGY", "MEMORY", ""};
+    table *t = json_array_size(tasks) ? new_table(7, names) : NULL;
     if (!t) return !json_array_size(tasks);
     json_array_foreach(tasks, index, task) {
         if (!row_fits_or_is_counted(t)) continue;
@@ -158,7 +196,8 @@ static bool add_running_table(bti_str *out, const json_t *runtime) {
         put_cell(t, 1, "%.0f", member_number(task, "pid"));
         put_cell(t, 2, "%.1f s", member_number(task, "seconds"));
         put_gpus(t, 3, json_object_get(task, "gpus"));
-        put_cell(t, 4, "%s", bytes_text(member_number(task, "resident_bytes"), bytes, sizeof bytes));
+        put_cell(t, 4, "%s", joules_text(task, joules, sizeof joules));
+        put_cell(t, 5, "%s", bytes_text(member_number(task, "resident_bytes"), bytes, sizeof bytes));
         t->last[t->rows++] = bti_strdup(member_text(task, "why"));
     }
     add_table(out, t);
@@ -168,8 +207,9 @@ static bool add_running_table(bti_str *out, const json_t *runtime) {
 static bool add_actor_table(bti_str *out, const json_t *runtime) {
     size_t index;
     const json_t *actor, *actors = json_object_get(runtime, "actors");
-    static const char *const names[] = {"ACTOR", "PROCESS", "STATE", "GPU", "QUEUED", "RESTARTED", "RUNS"};
-    table *t = json_array_size(actors) ? new_table(7, names) : NULL;
+    static const char *const names[] = {"ACTOR", "PROCESS", "STATE", "GPU", "ENERGY", "QUEUED", "RESTARTED", "RUNS"};
+    table *t = json_array_size(actors) ? new_table(8, names) : NULL;
+    char joules[24];
     if (!t) return !json_array_size(actors);
     json_array_foreach(actors, index, actor) {
         const char *name = member_text(actor, "name"), *why = member_text(actor, "why");
@@ -178,8 +218,9 @@ static bool add_actor_table(bti_str *out, const json_t *runtime) {
         put_cell(t, 1, "%.0f", member_number(actor, "pid"));
         put_cell(t, 2, "%s", member_text(actor, "state"));
         put_gpus(t, 3, json_object_get(actor, "gpus"));
-        put_cell(t, 4, "%.0f", member_number(actor, "queued"));
-        put_cell(t, 5, "%.0f", member_number(actor, "restarted"));
+        put_cell(t, 4, "%s", joules_text(actor, joules, sizeof joules));
+        put_cell(t, 5, "%.0f", member_number(actor, "queued"));
+        put_cell(t, 6, "%.0f", member_number(actor, "restarted"));
         bti_str runs = {0};
         bti_str_add(&runs, *why ? why : member_text(actor, "method"));
         if (!*why && member_number(actor, "running") > 1)

@@ -49,6 +49,55 @@ static json_t *resources_json(const bti_snapshot *view) {
     return list;
 }
 
+/* --- energy ---------------------------------------------------------------------------------------------------------- */
+
+enum { OLD_SECONDS = 10 };
+
+/* Why the energy of GPU g is not known; "": it is. */
+static const char *why_no_energy(const bti_snapshot *view, int g, char *text, size_t size) {
+    const bti_energy_board *board = &view->energy;
+    uint64_t age = board->read_ns && view->now_ns > board->read_ns ? (view->now_ns - board->read_ns) / 1000000000 : 0;
+    bool is_used = view->state.machine.gpu_free[g] < BTI_UNIT;
+    *text = '\0';
+    if (*board->why)
+        snprintf(text, size, "%s", board->why);
+    else if (!board->read_ns)
+        snprintf(text, size, "it has not been read yet: it is while a task has the GPU");
+    else if (!board->gpus[g].known)
+        snprintf(text, size, "%s", board->gpus[g].why);
+    else if (is_used && age > OLD_SECONDS)
+        snprintf(text, size, "the driver has not answered for %llu s", (unsigned long long)age);
+    return text;
+}
+
+static void add_gpu_energy(const bti_snapshot *view, int g, json_t *to) {
+    char why[256];
+    const bti_gpu_energy *gpu = &view->energy.gpus[g];
+    bool known = !*why_no_energy(view, g, why, sizeof why);
+    json_object_set_new(to, "joules", known ? json_real(gpu->joules) : json_null());
+    json_object_set_new(to, "watts", known ? json_real(gpu->watts) : json_null());
+    if (!known) json_object_set_new(to, "energy_why", text_json(why));
+}
+
+/* Of a task that has GPUs, since it began. */
+static void add_task_energy(const bti_snapshot *view, const bti_view_task *task, json_t *to) {
+    char why[256] = "";
+    const bti_task_energy *found = NULL;
+    if (!task->gpus) return;
+    for (int g = 0; g < view->state.gpu_count && !*why; g++)
+        if (task->gpus >> g & 1) (void)why_no_energy(view, g, why, sizeof why);
+    for (int i = 0; i < view->energy.task_count && !found; i++)
+        if (view->energy.tasks[i].sequence == task->sequence) found = &view->energy.tasks[i];
+    if (!*why && !found) snprintf(why, sizeof why, "it has not been read since the task began");
+    if (!*why && !found->known) snprintf(why, sizeof why, "it could not be read at one time");
+    int32_t share = bti_gpu_share(&view->state, &task->amounts, __builtin_ctzll(task->gpus));
+    json_object_set_new(to, "joules", !*why ? json_real(found->joules) : json_null());
+    json_object_set_new(to, "joules_divided", json_boolean(share < BTI_UNIT));
+    if (*why) json_object_set_new(to, "energy_why", text_json(why));
+}
+
+/* --- the parts ------------------------------------------------------------------------------------------------------- */
+
 static void add_user(json_t *users, const bti_view_task *task, int g, bool is_actor) {
     int64_t share = task->amounts.of[1] < BTI_UNIT ? task->amounts.of[1] : BTI_UNIT;
     if (!(task->gpus >> g & 1)) return;
@@ -64,8 +113,10 @@ static json_t *gpu_view_json(const bti_snapshot *view, int g) {
     for (size_t i = 0; i < view->actors.count; i++) add_user(users, &view->actors.items[i].making, g, true);
     for (size_t i = 0; i < view->groups.count; i++)
         if (view->groups.items[i].gpus >> g & 1) json_array_append_new(users, json_pack("{s:b}", "group", 1));
-    return json_pack("{s:i, s:o, s:o}", "number", view->state.gpu_number[g], "used",
-                     amount_json(BTI_UNIT - view->state.machine.gpu_free[g]), "by", users);
+    json_t *all = json_pack("{s:i, s:o, s:o}", "number", view->state.gpu_number[g], "used",
+                            amount_json(BTI_UNIT - view->state.machine.gpu_free[g]), "by", users);
+    add_gpu_energy(view, g, all);
+    return all;
 }
 
 static json_t *all_gpus_json(const bti_snapshot *view) {
@@ -102,6 +153,7 @@ static json_t *running_json(const bti_snapshot *view) {
         json_object_set_new(one, "seconds", task->begun_ns ? seconds_json(task->begun_ns, view->now_ns) : json_null());
         json_object_set_new(one, "gpus", gpus_json(view, task->gpus));
         json_object_set_new(one, "resident_bytes", integer_json(bti_proc_resident(task->pid)));
+        add_task_energy(view, task, one);
         json_array_append_new(list, one);
     }
     return list;
@@ -158,6 +210,7 @@ static json_t *actors_json(const bti_snapshot *view) {
             amounts_json(view, &making->amounts), "restarted", a->restarted, "restarts_left", a->restarts,
             "resident_bytes", integer_json(bti_proc_resident(making->pid)));
         if (*bti_view_why(view, making, why, sizeof why)) json_object_set_new(one, "why", text_json(why));
+        add_task_energy(view, making, one);
         json_array_append_new(list, one);
     }
     return list;

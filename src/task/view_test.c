@@ -38,7 +38,8 @@ static int set_up(void **unused) {
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (bti_arena_reserve(arena, kinds[i].kind, kinds[i].bytes, 1 << 10) != BT_OK) return -1;
     if (bti_queues_open(state) != BT_OK ||
-        bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline) != BT_OK)
+        bti_arena_room(state->arena, sizeof *state->timeline, (void **)&state->timeline) != BT_OK ||
+        bti_arena_room(state->arena, sizeof *state->energy, (void **)&state->energy) != BT_OK)
         return -1;
     strcpy(state->names[0], "CPU");
     strcpy(state->names[1], "GPU");
@@ -145,6 +146,66 @@ static void test_ring(void **unused) {
     free(text);
 }
 
+/* --- energy ------------------------------------------------------------------------------------------------------------ */
+
+/* A worker that runs a task which takes these GPUs. */
+static bti_task_record *add_running(int64_t gpus, uint64_t bits) {
+    bti_task_record *task = add_task(0, gpus, 0);
+    bti_client *client = bti_record_new(state->arena, BTI_CLIENTS);
+    task->state = BTI_TASK_GIVEN;
+    task->gpus = bits;
+    client->task = task;
+    client->pid = (int32_t)getpid();
+    client->at_once = 1;
+    client->next = state->clients;
+    state->clients = client;
+    state->worker_count++;
+    return task;
+}
+
+static char *tables(void) {
+    char *text = bti_view_text(state, "json");
+    assert_non_null(text);
+    return bti_view_tables_of(text);
+}
+
+static void expect_shown(const char *part, bool is_there) {
+    char *text = tables();
+    if (!strstr(text, part) == is_there) fail_msg("\"%s\" in:\n%s", part, text);
+    bt_free(text);
+}
+
+static void test_energy(void **unused) {
+    bti_energy_board *board = state->energy;
+    uint64_t whole = add_running(BTI_UNIT, 1)->sequence, part = add_running(BTI_UNIT / 4, 2)->sequence;
+    state->machine.gpu_free[0] = 0;
+    expect_shown("energy unknown: it has not been read yet: it is while a task has the GPU\n", true);
+    board->read_ns = bti_now_ns();
+    board->gpus[0] = (bti_gpu_energy){.known = true, .joules = 12500, .watts = 240.4};
+    board->gpus[1] = (bti_gpu_energy){.known = true, .joules = 0.5};
+    board->tasks[0] = (bti_task_energy){whole, 1250000, true};
+    board->tasks[1] = (bti_task_energy){part, 0.25, true};
+    board->task_count = 2;
+    expect_shown("0    1     12.5 kJ  240 W", true);
+    expect_shown("5    0     500 mJ   0 W", true);
+    expect_shown("  1.25 MJ  ", true); /* of the whole GPU */
+    expect_shown("  ~250 mJ  ", true); /* of a share: divided */
+    expect_shown("unknown", false);
+    board->tasks[1].known = false;
+    expect_shown("  unknown  ", true);
+    board->tasks[1].known = true;
+    board->gpus[1] = (bti_gpu_energy){.why = "GPU is\x1b lost"};
+    expect_shown("energy unknown: GPU is? lost\n", true);
+    board->read_ns = bti_now_ns() - (uint64_t)60000000000;
+    expect_shown("energy unknown: the driver has not answered for 60 s", true);
+    board->read_ns = bti_now_ns();
+    board->turn = 1; /* its writer was ended in between */
+    expect_shown("ended while it wrote", true);
+    board->turn = 2;
+    strcpy(board->why, "no driver");
+    expect_shown("energy unknown: no driver\n", true);
+}
+
 static void test_short_memory(void **unused) {
     static const char *const views[] = {"json", "json", "timeline"}; /* the second as tables */
     ;
@@ -169,6 +230,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_reasons, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ring, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_energy, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_short_memory, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@ typedef struct bti_checkpoint_numbers {
     double seconds;          /* of training */
     double best, best_epoch; /* the best value that is watched, NaN before there is one, and its epoch */
     double stale;            /* epochs since */
+    double joules;           /* of the epoch so far */
 } bti_checkpoint_numbers;
 
 typedef struct bti_checkpoints bti_checkpoints;

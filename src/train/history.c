@@ -6,8 +6,7 @@
 #include "base/error.h"
 
 const char *bti_history_name(const bti_history *h, int column) {
-    static const char *const names[BTI_COLUMNS] = {"epoch", "steps", "seconds", "rate", "loss", "validation loss"};
-    return column < BTI_COLUMNS ? names[column] : h->metrics[column - BTI_COLUMNS].name;
+    return column < BTI_COLUMNS ? bti_history_column(column) : h->metrics[column - BTI_COLUMNS].name;
 }
 
 bt_status bti_history_add(bti_history *h, const double *row) {

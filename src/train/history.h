@@ -7,7 +7,23 @@
 #include "base/str.h"
 #include "base/vec.h"
 
-enum { BTI_EPOCH, BTI_STEPS, BTI_SECONDS, BTI_RATE, BTI_LOSS, BTI_VALIDATION_LOSS, BTI_COLUMNS }; /* then the metrics */
+enum {
+    BTI_EPOCH,
+    BTI_STEPS,
+    BTI_SECONDS,
+    BTI_RATE,
+    BTI_JOULES,
+    BTI_LOSS,
+    BTI_VALIDATION_LOSS,
+    BTI_COLUMNS
+}; /* then the metrics */
+
+/* The name of one of the columns before the metrics: "validation loss". */
+static inline const char *bti_history_column(int column) {
+    static const char *const names[BTI_COLUMNS] = {"epoch",  "steps", "seconds",        "rate",
+                                                   "joules", "loss",  "validation loss"};
+    return names[column];
+}
 
 typedef struct bti_history {
     const bt_metric *metrics;

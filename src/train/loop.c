@@ -33,7 +33,8 @@ static bt_status tell(bti_fit *f, bt_fit_event_kind kind, const double *row) {
                           .validation_loss = row ? row[BTI_VALIDATION_LOSS] : NAN,
                           .metrics = row ? row + BTI_COLUMNS : NULL,
                           .metric_count = f->history.count,
-                          .seconds = seconds_of_run(f)};
+                          .seconds = seconds_of_run(f),
+                          .joules = row ? row[BTI_JOULES] : NAN};
     bt_status status = f->options.callback(&event, f->options.callback_data);
     f->stopped = f->stopped || event.stop;
     if (status == BT_OK) return BT_OK;
@@ -46,6 +47,8 @@ static bt_status save_checkpoint(bti_fit *f) {
     double start = bti_now_seconds();
     char *state = bt_loader_state(f->loader);
     f->now.seconds = seconds_of_run(f);
+    bti_meters_read(&f->meters);
+    f->now.joules = f->meters.epoch;
     bt_status status =
         state ? bti_checkpoints_save(f->checkpoints, &f->now, f->sum, &f->history, state) : bt_error_status();
     bt_free(state);
@@ -69,6 +72,7 @@ static bt_status resume(bti_fit *f) {
     BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found));
     if (!found) return BT_OK;
     f->before = f->now.seconds;
+    f->meters.epoch = f->now.joules;
     f->stopped = f->options.patience && f->now.stale >= f->options.patience; /* it had ended early */
     f->saved_epoch = f->now.epoch;
     f->saved_steps = f->now.steps;
@@ -167,6 +171,7 @@ static bt_status run_step(bti_fit *f, const bt_batch *batch) {
     if (status != BT_OK) return status;
     f->now.steps++;
     f->now.rows += (double)batch->rows;
+    bti_meters_step(&f->meters, (double)batch->rows);
     bti_progress_step(&f->progress, (int64_t)f->now.epoch * f->steps_per_epoch + batch->number, f->shown_loss);
     return BT_OK;
 }
@@ -208,6 +213,7 @@ static bt_status end_epoch(bti_fit *f) {
     row[BTI_STEPS] = f->now.steps;
     row[BTI_SECONDS] = seconds_of_run(f);
     row[BTI_RATE] = bt_optimizer_rate(f->optimizer);
+    row[BTI_JOULES] = bti_meters_end_epoch(&f->meters);
     BTI_TRY(bti_history_add(&f->history, row));
     show_epoch(f, row);
     BTI_TRY(watch(f, row));
@@ -242,7 +248,8 @@ static bt_status write_report(const bti_fit *f) {
                          .classes = confused ? (int64_t)(sqrt((double)confusion->list.count) + 0.5) : 0,
                          .rows = f->rows,
                          .steps = (int64_t)f->now.steps,
-                         .best_epoch = isnan(f->now.best) ? -1 : (int64_t)f->now.best_epoch};
+                         .best_epoch = isnan(f->now.best) ? -1 : (int64_t)f->now.best_epoch,
+                         .meters = &f->meters};
     memcpy(report.seconds, f->phases, sizeof report.seconds);
     return bti_report_write(&report, f->options.report);
 }
@@ -266,6 +273,7 @@ static bt_status report_run(bti_fit *f) { return write_report(f); }
 static bt_status begin_run(bti_fit *f) {
     f->steps_per_epoch = bt_loader_batches(f->loader);
     f->began = f->saved = bti_now_seconds();
+    bti_meters_begin(&f->meters, f->model, f->options.strategy);
     f->now.best = NAN;
     f->saved_steps = -1;
     bti_steps_begin(&f->steps);
@@ -304,7 +312,8 @@ static void fill_report(const bti_fit *f, bt_fit_report *report) {
     *report = (bt_fit_report){.steps = (int64_t)f->now.steps,
                               .first_loss = epochs ? bti_history_at(&f->history, 0, BTI_LOSS) : NAN,
                               .last_loss = epochs ? bti_history_at(&f->history, epochs - 1, BTI_LOSS) : NAN,
-                              .seconds = bti_now_seconds() - f->began};
+                              .seconds = bti_now_seconds() - f->began,
+                              .joules = bti_meters_joules(&f->meters)};
 }
 
 bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {

@@ -5,6 +5,7 @@
 #include <berth/train.h>
 
 #include "train/checkpoint.h"
+#include "train/energy.h"
 #include "train/judge.h"
 #include "train/progress.h"
 #include "train/report.h"
@@ -31,6 +32,7 @@ typedef struct bti_fit {
     double began, saved;       /* by the clock: the run, its last checkpoint */
     double saved_epoch, saved_steps; /* what that is of */
     double phases[BTI_PHASES];
+    bti_meters meters;
     int64_t steps_per_epoch, rows; /* of an epoch */
     bti_progress progress;
     bool stopped;

@@ -209,6 +209,33 @@ static void add_memory(bti_str *text) {
     bti_str_add(text, "</table>\n");
 }
 
+static void add_joules(bti_str *text, const bti_meters *m, const char *what, double joules) {
+    double seconds = m->read_at - m->began;
+    bti_str_addf(text, "<tr><td>%s</td><td>%.4g</td><td>%.4g</td><td>%.4g</td><td>%.4g</td></tr>\n", what, joules,
+                 m->steps ? joules / (double)m->steps : 0, m->rows > 0 ? joules / m->rows : 0,
+                 seconds > 0 ? joules / seconds : 0);
+}
+
+static void add_energy(bti_str *text, const bti_meters *m) {
+    int known = 0;
+    bti_str_add(text, "<h2>Energy</h2><p>Of whole devices since the run was begun or resumed, with what other programs "
+                      "and idling used.</p><table><tr><th>device</th><th>joules</th><th>for a step</th>"
+                      "<th>for a row</th><th>watts</th></tr>\n");
+    for (int i = 0; i < m->count; i++) {
+        const bti_meter *meter = &m->of[i];
+        if (*meter->why) {
+            bti_str_addf(text, "<tr><td>%s</td><td colspan=\"4\">unknown: ", bt_device_name(meter->device));
+            add_escaped(text, meter->why);
+            bti_str_add(text, "</td></tr>\n");
+        } else {
+            add_joules(text, m, bt_device_name(meter->device), meter->used);
+            known++;
+        }
+    }
+    if (known > 1) add_joules(text, m, "all of these", bti_meters_joules(m));
+    bti_str_add(text, "</table>\n");
+}
+
 /* --- files -------------------------------------------------------------------------------------------------------------- */
 
 static bt_status write_text(const char *path, bti_str *text) {
@@ -234,6 +261,7 @@ static void write_page(bti_str *text, const bti_report *r) {
     add_model(text, r);
     add_phases(text, r);
     add_memory(text);
+    add_energy(text, r->meters);
     bti_str_add(text, "</body></html>\n");
 }
 

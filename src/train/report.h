@@ -5,6 +5,7 @@
 #include <berth/nn.h>
 #include <berth/optimizers.h>
 
+#include "train/energy.h"
 #include "train/history.h"
 
 typedef enum bti_phase {
@@ -23,6 +24,7 @@ typedef struct bti_report {
     int64_t classes;
     int64_t rows, steps; /* of an epoch; of all */
     double seconds[BTI_PHASES];
+    const bti_meters *meters;
     int64_t best_epoch; /* from 0; -1: none */
 } bti_report;
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "exec/host.h"
+#include "view/energy.h"
 #include "view/trace.h"
 
 #define ROWS_SHOWN 24
@@ -89,6 +90,7 @@ char *bt_timeit(bt_timed_fn *fn, void *data, int runs, int64_t loops, double *se
 struct bt_profile {
     bti_owned head;
     uint64_t since;
+    bti_energies energies;
 };
 
 typedef struct profile_row { /* events that a table shows as one row */
@@ -308,7 +310,7 @@ static void add_host(bti_str *text, const bti_trace_log *log, const row_list *ro
     }
 }
 
-static void write_profile(bti_str *text, const bti_trace_log *log) {
+static void write_profile(bti_str *text, const bti_trace_log *log, const bti_str *energies) {
     row_list kernels = {0}, copies = {0}, host = {0};
     bti_str_add(text, "profile of ");
     add_seconds(text, as_seconds(log->ended_ns - log->begun_ns));
@@ -322,6 +324,8 @@ static void write_profile(bti_str *text, const bti_trace_log *log) {
     if (fits) {
         add_kernels(text, &kernels);
         add_devices(text, log);
+        bti_str_add(text, bti_str_text(energies));
+        text->failed |= energies->failed;
         add_copies(text, log, &copies);
         add_host(text, log, &host);
     } else
@@ -349,6 +353,7 @@ bt_profile *bt_profile_start(void) {
     }
     (void)bti_device_count(); /* as above */
     bt_synchronize();
+    bti_energies_read(&profile->energies);
     profile->since = bti_trace_now();
     bti_trace_start();
     for (int d = 0; d < bti_device_count(); d++) { /* the first values of the memory counters */
@@ -367,16 +372,19 @@ bt_status bt_profile_stop(bt_profile *profile, const char *trace_file, char **te
     BTI_TRY(bti_host_check());
     bt_synchronize();
     bti_trace_log log;
+    bti_str energies = {0};
     bool collected = bti_trace_collect(profile->since, &log);
+    if (collected && text) bti_energies_describe(&profile->energies, &log, &energies);
     bti_handle_release(&profile_class, profile, "bt_profile_stop");
     if (!collected) return bti_no_memory();
     bt_status status = trace_file ? bti_trace_write(&log, trace_file) : BT_OK;
     if (text) {
         bti_str table = {0};
-        write_profile(&table, &log);
+        write_profile(&table, &log, &energies);
         *text = bti_str_take(&table);
         if (!*text) status = bti_no_memory();
     }
+    bti_str_free(&energies);
     bti_trace_log_free(&log);
     return status;
 }

@@ -16,6 +16,7 @@
 
 #include "base/str.h"
 #include "base/trace.h"
+#include "support/powercap.h"
 #include "view/trace.h"
 
 #define OK(call)                                                         \
@@ -184,6 +185,52 @@ static void test_flag(void **state) {
     json_decref(trace);
 }
 
+/* --- energy ------------------------------------------------------------------------------------------------------- */
+
+/* The rest of the line of the table of energies that begins with the device's name. */
+static const char *energy_of(const char *text, const char *device) {
+    const char *line = strstr(text, "\nenergy, with other programs'");
+    assert_non_null(line);
+    line = strstr(line, device);
+    assert_non_null(line);
+    line += strlen(device);
+    return line + strspn(line, " ");
+}
+
+static char *profile_energy(double joules) {
+    char *text;
+    bt_profile *profile = bt_profile_start();
+    work();
+    put_joules("intel-rapl:0", joules);
+    OK(bt_profile_stop(profile, NULL, &text));
+    return text;
+}
+
+static void test_energy(void **state) {
+    new_powercap();
+    put_zone("intel-rapl:0", "package-0", 262143, 100);
+    OK(bt_set_flag("powercap", powercap));
+    char *text = profile_energy(125.5);
+    assert_false(strncmp(energy_of(text, "CPU:0"), "25.5 J ", 7));
+    assert_non_null(strstr(energy_of(text, "CPU:0"), " W\n"));
+    assert_false(strncmp(energy_of(text, "GPU:1"), "unknown: GPU:1 is simulated", 27));
+    bt_free(text);
+    text = profile_energy(12125.5);
+    assert_false(strncmp(energy_of(text, "CPU:0"), "12 kJ ", 6));
+    bt_free(text);
+    text = profile_energy(1e9); /* above the greatest value */
+    assert_false(strncmp(energy_of(text, "CPU:0"), "unknown: ", 9));
+    bt_free(text);
+    bt_profile *profile = bt_profile_start(); /* cannot be read yet */
+    put_joules("intel-rapl:0", 1);
+    work();
+    OK(bt_profile_stop(profile, NULL, &text));
+    assert_non_null(strstr(energy_of(text, "CPU:0"), "could not be read when the profile began"));
+    bt_free(text);
+    OK(bt_set_flag("powercap", ""));
+    drop_powercap();
+}
+
 /* --- threads -------------------------------------------------------------------------------------------------------- */
 
 static void *profile_in_thread(void *failed) {
@@ -212,10 +259,10 @@ static void test_profiles_at_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables),           cmocka_unit_test(test_trace_is_json),
-        cmocka_unit_test(test_strange_texts),    cmocka_unit_test(test_pages_of_what_is_no_trace),
-        cmocka_unit_test(test_wrong_use),        cmocka_unit_test(test_flag),
-        cmocka_unit_test(test_profiles_at_once),
+        cmocka_unit_test(test_tables),        cmocka_unit_test(test_trace_is_json),
+        cmocka_unit_test(test_strange_texts), cmocka_unit_test(test_pages_of_what_is_no_trace),
+        cmocka_unit_test(test_wrong_use),     cmocka_unit_test(test_flag),
+        cmocka_unit_test(test_energy),        cmocka_unit_test(test_profiles_at_once),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -75,6 +75,13 @@ FAKE_API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, in
     *minor = of(device)->minor;
     return 0;
 }
+FAKE_API nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *millijoules) {
+    ENTER(nvmlDeviceGetTotalEnergyConsumption);
+    if (of(device)->millijoules < 0) return NVML_ERROR_NOT_SUPPORTED;
+    *millijoules = (unsigned long long)of(device)->millijoules;
+    of(device)->millijoules += of(device)->millijoules_step;
+    return 0;
+}
 FAKE_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, unsigned *pending) {
     ENTER(nvmlDeviceGetMigMode);
     *now = *pending = of(device)->mig;

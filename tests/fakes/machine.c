@@ -66,6 +66,9 @@ static void read_device(json_t *from, fake_device *d) {
     d->minor = capability ? (int)json_integer_value(json_array_get(capability, 1)) : 0;
     json_t *multiprocessors = json_object_get(from, "multiprocessors");
     d->multiprocessors = multiprocessors ? (int)json_integer_value(multiprocessors) : 4;
+    json_t *energy = json_object_get(from, "millijoules");
+    d->millijoules = energy ? (long)json_integer_value(json_array_get(energy, 0)) : -1;
+    d->millijoules_step = (long)json_integer_value(json_array_get(energy, 1));
     d->mig = json_is_true(json_object_get(from, "mig"));
     if (json_object_get(from, "instances")) read_instances(json_object_get(from, "instances"), d);
     d->island = (int)json_integer_value(json_object_get(from, "island"));

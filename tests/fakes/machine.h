@@ -5,6 +5,7 @@
  *      "devices": [{"name": "NVIDIA H200", "uuid": "GPU-0a...", "pci": "0000:3b:00.0", "memory": 1073741824,
  *                   "capability": [9, 0], "multiprocessors": 132, "processes": [{"pid": 41, "bytes": 1000, "type": "C+G"}],   bytes 0: unknown; types as
  *                   in nvidia-smi, default C
+ *                   "millijoules": [5000, 250],              the energy counter, and its step at each reading; without it: not supported
  *                   "mig": false,                            true: MIG splits it into
  *                   "instances": [{"uuid": "MIG-0a...", "memory": 1000, "processes": []}, null]}],   null: an empty slot
  *                                                in NVML's order
@@ -39,6 +40,7 @@ typedef struct fake_device {
     char name[96], uuid[64], pci[24];
     unsigned domain, bus, slot;
     uint64_t memory, used;
+    long millijoules, millijoules_step; /* negative: there is no counter */
     int major, minor, process_count, multiprocessors;
     fake_process processes[FAKE_PROCESSES];
     bool mig;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/cores.h"
 #include "base/host_memory.h"
+#include "drivers/cpu/energy.h"
 #include "drivers/cpu/engine.h"
 #include "drivers/cpu/target.h"
 #include "drivers/driver.h"
@@ -125,4 +126,5 @@ const bti_driver bti_driver_cpu = {
     .query = cpu_query,
     .sync = cpu_sync_device,
     .memory = cpu_memory,
+    .energy = bti_cpu_energy,
 };

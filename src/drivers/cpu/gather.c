@@ -80,13 +80,23 @@ typedef struct row_take {
     uint64_t missing;       /* the element for an index out of range */
 } row_take;
 
+/* Rows of up to a line of an input that does not stay in a core's cache are fetched so many rows ahead: a load that waits for memory lets only a few of those behind it
+ * begin. */
+enum { LINE = 64, ROWS_AHEAD = 32, FAR_BYTES = 1 << 20 };
+
 static inline __attribute__((always_inline)) void take_rows(const row_take *t, char *out, const char *x, int64_t begin,
                                                             int64_t end, size_t bytes) {
     const char *index = bti_address(t->y);
     int64_t index_step = bti_axis_step(t->y, 0), size = (int64_t)t->size;
+    bool is_far = bytes <= LINE && t->choices * t->x_step > FAR_BYTES;
+    int64_t fetched = is_far ? end - ROWS_AHEAD : begin;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = bti_index_in(t->y, index + i * index_step, t->choices);
         char *to = out + i * t->out_step;
+        if (i < fetched) {
+            int64_t next = bti_index_in(t->y, index + (i + ROWS_AHEAD) * index_step, t->choices);
+            __builtin_prefetch(x + (next < 0 ? 0 : next) * t->x_step);
+        }
         if (row >= 0)
             memcpy(to, x + row * t->x_step, bytes);
         else

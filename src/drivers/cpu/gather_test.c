@@ -152,6 +152,24 @@ static void by_index(void **state) {
                 }
 }
 
+/* Of inputs that do not stay in a core's cache: rows are fetched ahead. */
+static void by_index_from_afar(void **state) {
+    static const int64_t shapes[][2] = {{(3 << 20) + 7, 1}, {700000, 2}, {70001, 15}, {70001, 17}};
+    for (int s = 0; s < 4; s++)
+        for (int64_t taken = 1; taken < 100000; taken = taken * 31 + 1)
+            for (int how = 0; how < LAYOUTS; how++) {
+                char *memory[2];
+                size_t bytes;
+                int64_t shape[] = {taken, shapes[s][1]};
+                bti_operand x = make(BT_F32, 2, shapes[s], (layout)how, &memory[0], &bytes);
+                bti_operand inputs[] = {x, indices(BT_I32, 1, &taken, shapes[s][0], false, &memory[1])};
+                bti_work work = {
+                    .op = BTI_OP_take, .input_count = 2, .inputs = inputs, .attr = &(bti_attr){.axis = {0}}};
+                expect_the_same(&work, shape, 2, BT_F32, PLAIN);
+                for (int i = 0; i < 2; i++) bti_free(memory[i]);
+            }
+}
+
 static void updated(void **state) {
     static const int64_t shapes[][3] = {{20, 40, 50}, {7, 3, 9}, {100, 2, 64}};
     for (int d = 0; d < DTYPES; d++)
@@ -226,7 +244,8 @@ static int end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(copies), cmocka_unit_test(by_index), cmocka_unit_test(updated),
-                                       cmocka_unit_test(along_an_axis), cmocka_unit_test(joined)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies),  cmocka_unit_test(by_index),      cmocka_unit_test(by_index_from_afar),
+        cmocka_unit_test(updated), cmocka_unit_test(along_an_axis), cmocka_unit_test(joined)};
     return cmocka_run_group_tests(tests, NULL, end);
 }

@@ -314,6 +314,7 @@ const bti_driver bti_driver_cuda = {
     .sync = bti_cuda_sync,
     .memory = cuda_memory,
     .processes = bti_cuda_processes,
+    .energy = bti_cuda_energy,
     .trim = bti_gpu_trim,
     .describe = cuda_describe,
     .send = bti_cuda_send,

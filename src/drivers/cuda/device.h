@@ -119,6 +119,11 @@ bt_status bti_cuda_list_partitions(bti_device_facts *facts, int capacity, int *c
 /* The facts of device `ordinal`, and libcuda's own number of it. Calls cuInit. */
 bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal);
 bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capacity, int *count);
+bool bti_cuda_energy(int ordinal, double *joules, uint64_t *since_ns, bti_str *reason);
+/* Asks NVML, which is started, about a device or partition, under a lock: with its handle and its description. `what` NVML would tell, for errors: "the energy of". */
+typedef bt_status bti_cuda_nvml_question(nvmlDevice_t device, const char *description, void *data);
+bt_status bti_cuda_ask_nvml(int ordinal, const char *what, bti_cuda_nvml_question *ask, void *data);
+bt_status bti_cuda_nvml_failed(const char *what, const char *description, nvmlReturn_t result);
 void bti_cuda_probe_reset(void);
 
 /* --- transfer.c --------------------------------------------------------------------------------------------------- */

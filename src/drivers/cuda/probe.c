@@ -387,50 +387,13 @@ bt_status bti_cuda_find(int ordinal, bti_device_facts *facts, int *cuda_ordinal)
     return status;
 }
 
-typedef nvmlReturn_t list_processes(nvmlDevice_t device, unsigned *count, nvmlProcessInfo_t *processes);
-typedef struct process_list {
-    nvmlProcessInfo_t *items;
-    unsigned count, room;
-} process_list;
-
-/* Adds a process once: a process that computes and draws is in both of NVML's lists, with the same memory. */
-static bool add_process(process_list *all, const nvmlProcessInfo_t *one) {
-    for (unsigned i = 0; i < all->count; i++)
-        if (all->items[i].pid == one->pid && all->items[i].gpuInstanceId == one->gpuInstanceId) return true;
-    if (all->count == all->room) {
-        unsigned room = all->room ? all->room * 2 : 64;
-        nvmlProcessInfo_t *items = bti_realloc(all->items, room * sizeof *items);
-        if (!items) return false;
-        all->items = items;
-        all->room = room;
-    }
-    all->items[all->count++] = *one;
-    return true;
-}
-
-/* NVML returns the number of processes if the array is too small; meanwhile there may be more. */
-static nvmlReturn_t add_listed(list_processes *ask, nvmlDevice_t device, process_list *all) {
-    nvmlReturn_t result = NVML_ERROR_INSUFFICIENT_SIZE;
-    nvmlProcessInfo_t *found = NULL;
-    for (unsigned room = 64, count, tries = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && tries < 8; tries++) {
-        nvmlProcessInfo_t *larger = bti_realloc(found, room * sizeof *found);
-        if (!larger) {
-            result = NVML_ERROR_MEMORY;
-            break;
-        }
-        found = larger;
-        count = room;
-        result = ask(device, &count, found);
-        for (unsigned i = 0; result == NVML_SUCCESS && i < count; i++)
-            if (!add_process(all, &found[i])) result = NVML_ERROR_MEMORY;
-        room = count > room ? count + 16 : room * 2;
-    }
-    bti_free(found);
-    return result;
+bt_status bti_cuda_nvml_failed(const char *what, const char *description, nvmlReturn_t result) {
+    return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
+                    "NVML does not report %s %s: %s", what, description, bti_nvml.nvmlErrorString(result));
 }
 
 /* NVML's handle of a device or partition, and its description. */
-static bt_status find_nvml_handle(int ordinal, nvmlDevice_t *device, char description[96]) {
+static bt_status find_nvml_handle(int ordinal, const char *what, nvmlDevice_t *device, char description[96]) {
     card asked;
     if (ordinal >= FIRST_PARTITION && ordinal - FIRST_PARTITION < partition_count) {
         *device = partition_handles[ordinal - FIRST_PARTITION];
@@ -442,43 +405,24 @@ static bt_status find_nvml_handle(int ordinal, nvmlDevice_t *device, char descri
     nvmlReturn_t result = NVML_ERROR_NOT_SUPPORTED;
     if (!by_libcuda) result = bti_nvml.nvmlDeviceGetHandleByIndex((unsigned)asked.number, device);
     if (result == NVML_SUCCESS) return BT_OK;
-    return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
-                    "NVML does not report which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
+    return bti_cuda_nvml_failed(what, description, result);
 }
 
-static bt_status nvml_processes(int ordinal, process_list *all) {
+static bt_status ask_nvml(int ordinal, const char *what, bti_cuda_nvml_question *ask, void *data) {
     nvmlDevice_t device;
     char description[96];
-    list_processes *compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v3,
-                   *graphics = bti_nvml.nvmlDeviceGetGraphicsRunningProcesses_v3;
-    BTI_TRY(find_nvml_handle(ordinal, &device, description));
-    if (!compute) compute = bti_nvml.nvmlDeviceGetComputeRunningProcesses_v2;
-    nvmlReturn_t result = compute ? add_listed(compute, device, all) : NVML_ERROR_NOT_SUPPORTED;
-    if (result == NVML_SUCCESS && graphics) {
-        nvmlReturn_t drawn = add_listed(graphics, device, all);
-        if (drawn == NVML_ERROR_MEMORY) result = drawn; /* a card without graphics has no such list */
-    }
-    if (result == NVML_SUCCESS) return BT_OK;
-    if (result == NVML_ERROR_MEMORY) return bti_no_memory();
-    return bti_fail(result == NVML_ERROR_GPU_IS_LOST ? BT_UNAVAILABLE : BT_UNIMPLEMENTED,
-                    "NVML does not report which processes use %s: %s", description, bti_nvml.nvmlErrorString(result));
+    bti_str reason = {0};
+    bool started = start_nvml(&reason);
+    bt_status status = started ? BT_OK : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
+    bti_str_free(&reason);
+    if (status == BT_OK) status = find_nvml_handle(ordinal, what, &device, description);
+    return status == BT_OK ? ask(device, description, data) : status;
 }
 
-bt_status bti_cuda_processes(int ordinal, bt_device_process *processes, int capacity, int *count) {
-    process_list all = {0};
-    bti_str reason = {0};
-    *count = 0;
+bt_status bti_cuda_ask_nvml(int ordinal, const char *what, bti_cuda_nvml_question *ask, void *data) {
     bti_lock_take(&lock);
-    bt_status status =
-        start_nvml(&reason) ? nvml_processes(ordinal, &all) : bti_fail(BT_UNIMPLEMENTED, "%s", bti_str_text(&reason));
+    bt_status status = ask_nvml(ordinal, what, ask, data);
     bti_lock_give(&lock);
-    bti_str_free(&reason);
-    for (unsigned i = 0; status == BT_OK && i < all.count; i++, ++*count)
-        if (*count < capacity)
-            processes[*count] = (bt_device_process){
-                all.items[i].pid,
-                all.items[i].usedGpuMemory == NVML_VALUE_NOT_AVAILABLE ? 0 : (size_t)all.items[i].usedGpuMemory};
-    bti_free(all.items);
     return status;
 }
 

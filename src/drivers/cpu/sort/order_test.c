@@ -18,6 +18,7 @@
 #include <berth/flags.h>
 #include "base/test_depth.h"
 #include "drivers/cpu/engine.h"
+#include "drivers/cpu/sort/radix.h"
 #include "ir/dtype.h"
 #include "reference/interp.h"
 #include "reference/operand.h"
@@ -161,6 +162,48 @@ static void of_long_lines(void **state) {
             }
 }
 
+/* Words whose keys have only these bits are sorted, and have the keys of their indices still. */
+static void expect_sorted_words(bt_dtype dtype, uint64_t mask, int64_t count) {
+    bti_words_form form = bti_words_form_of(dtype, true, false);
+    size_t bytes = (size_t)count * form.bytes;
+    char *words = bti_alloc(bytes), *spare = bti_alloc(bytes);
+    uint64_t *keys = bti_alloc((size_t)count * sizeof *keys);
+    bool *seen = bti_calloc((size_t)count, 1);
+    assert_true(words && spare && keys && seen);
+    memset(words, 0, bytes);
+    for (int64_t i = 0; i < count; i++) {
+        int32_t index = (int32_t)i;
+        keys[i] = (random_bits() ^ random_bits() << 32) & mask;
+        memcpy(words + i * (int64_t)form.bytes, &index, sizeof index);
+        memcpy(words + i * (int64_t)form.bytes + bti_words_first_byte(&form), &keys[i], form.key_bytes);
+    }
+    char *sorted = bti_words_sort(&form, words, spare, count, mask);
+    assert_true(sorted == words || sorted == spare);
+    for (int64_t i = 0, before = -1; i < count; i++) {
+        const char *word = sorted + i * (int64_t)form.bytes;
+        int64_t index = bti_word_index(word);
+        assert_true(index >= 0 && index < count && !seen[index]);
+        seen[index] = true;
+        bool follows = before < 0 || keys[before] < keys[index] || (keys[before] == keys[index] && before < index);
+        if (!follows || bti_word_key(&form, word) != keys[index])
+            fail_msg("word %lld of %lld", (long long)i, (long long)count);
+        before = index;
+    }
+    bti_free(words);
+    bti_free(spare);
+    bti_free(keys);
+    bti_free(seen);
+}
+
+/* Lines that are sorted in parts: by an even and an odd number of passes, and lines whose parts would be too large. */
+static void in_parts(void **state) {
+    (void)state;
+    static const uint64_t masks[] = {0xffffffff, 0xffff0000, 0xff00ff, 0x0fffffff, 0x1fffff, 0xff};
+    for (size_t m = 0; m < sizeof masks / sizeof *masks; m++) expect_sorted_words(BT_U32, masks[m], (2 << 20) + 77);
+    expect_sorted_words(BT_U64, ~(uint64_t)0, (1 << 20) + 5);
+    expect_sorted_words(BT_U64, 0xff00ff00ff00ff, (1 << 20) + 5);
+}
+
 /* Dense values alone are written where their words were sorted. */
 static void of_values_in_place(void **state) {
     (void)state;
@@ -232,8 +275,8 @@ static int end(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_each_dtype), cmocka_unit_test(of_long_lines),
-                                       cmocka_unit_test(of_values_in_place), cmocka_unit_test(of_each_target),
-                                       cmocka_unit_test(without_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(of_each_dtype),  cmocka_unit_test(of_long_lines),
+                                       cmocka_unit_test(in_parts),       cmocka_unit_test(of_values_in_place),
+                                       cmocka_unit_test(of_each_target), cmocka_unit_test(without_memory)};
     return cmocka_run_group_tests(tests, NULL, end);
 }

@@ -115,20 +115,85 @@ static void sort_few(const bti_words_form *form, char *words, int64_t count) {
 
 /* --- many ----------------------------------------------------------------------------------------------------------- */
 
+/* Of the keys of words, to a byte of theirs. */
+static int shift_of(const bti_words_form *form, int byte) {
+    return 8 * (byte + (form->bytes == 8 ? (int)bti_words_first_byte(form) : 0));
+}
+
+static void move_by_digit(radix_pass *p, int64_t chunks) {
+    sum_counts(p, chunks);
+    bti_parallel(chunks, 1, move_chunks, p);
+    char *moved = p->to;
+    p->to = (char *)(uintptr_t)p->from;
+    p->from = moved;
+}
+
 /* Passes over the bytes from `first` to `end` in which keys differ. Which room has the words then. */
 static char *sort_by_bytes(const bti_words_form *form, radix_pass *p, int first, int end, uint64_t differ) {
     int64_t chunks = (p->count + p->chunk - 1) / p->chunk;
     for (int byte = first; byte < end; byte++) {
         if (!(differ >> byte * 8 & 255)) continue;
-        p->shift = 8 * (byte + (form->bytes == 8 ? (int)bti_words_first_byte(form) : 0));
+        p->shift = shift_of(form, byte);
         bti_parallel(chunks, 1, count_chunks, p);
-        sum_counts(p, chunks);
-        bti_parallel(chunks, 1, move_chunks, p);
-        char *moved = p->to;
-        p->to = (char *)(uintptr_t)p->from;
-        p->from = moved;
+        move_by_digit(p, chunks);
     }
     return (char *)(uintptr_t)p->from;
+}
+
+/* --- in parts ------------------------------------------------------------------------------------------------------- */
+
+/* Passes over a long line go over all of memory. Where the highest byte cuts it into parts that fit into a core's cache, as random numbers do and floats do not, the first pass
+ * goes by that byte, and the others over one part after the other. */
+#define LEAST_FOR_PARTS (16 << 20) /* bytes of the line: shorter ones lie in a shared cache */
+#define PART_BYTES (256 << 10)
+
+typedef struct part_sort {
+    const bti_words_form *form;
+    char *words, *spare;
+    uint32_t begin[DIGITS + 1]; /* of each part */
+    int first, end;             /* bytes that are to be gone over */
+    uint64_t differ;
+} part_sort;
+
+static void sort_parts(void *context, int64_t begin, int64_t end) {
+    const part_sort *s = context;
+    uint32_t places[1][DIGITS];
+    for (int64_t d = begin; d < end; d++) {
+        size_t at = s->begin[d] * s->form->bytes;
+        int64_t count = s->begin[d + 1] - s->begin[d];
+        radix_pass p = {s->words + at, s->spare + at, count, count, s->form->bytes, 0, places};
+        if (count) (void)sort_by_bytes(s->form, &p, s->first, s->end, s->differ);
+    }
+}
+
+/* Where each part of a line begins; false: one is too large. */
+static bool cut_into_parts(const radix_pass *p, int64_t chunks, uint32_t begin[DIGITS + 1]) {
+    begin[0] = 0;
+    for (int d = 0; d < DIGITS; d++) {
+        uint32_t count = 0;
+        for (int64_t c = 0; c < chunks; c++) count += p->places[c][d];
+        if (count * p->bytes > PART_BYTES) return false;
+        begin[d + 1] = begin[d] + count;
+    }
+    return true;
+}
+
+/* As sort_by_bytes. */
+static char *sort_by_parts(const bti_words_form *form, radix_pass *p, int first, int end, uint64_t differ) {
+    part_sort s = {.form = form, .first = first, .end = end - 1, .differ = differ};
+    int64_t chunks = (p->count + p->chunk - 1) / p->chunk;
+    int passes = 0;
+    while (s.end > first && !(differ >> s.end * 8 & 255)) s.end--;
+    p->shift = shift_of(form, s.end);
+    if (p->count * (int64_t)p->bytes < LEAST_FOR_PARTS) return sort_by_bytes(form, p, first, end, differ);
+    bti_parallel(chunks, 1, count_chunks, p);
+    if (!cut_into_parts(p, chunks, s.begin)) return sort_by_bytes(form, p, first, end, differ);
+    move_by_digit(p, chunks);
+    s.words = (char *)(uintptr_t)p->from;
+    s.spare = p->to;
+    bti_parallel(DIGITS, 1, sort_parts, &s);
+    for (int byte = first; byte < s.end; byte++) passes += (differ >> byte * 8 & 255) != 0;
+    return passes % 2 ? s.spare : s.words;
 }
 
 /* Words in the order of their upper bytes: equal ones are runs, which are sorted by the lower bytes. */
@@ -179,7 +244,7 @@ static char *sort_by_radix(const bti_words_form *form, char *words, char *spare,
     while (first > 0 && upper < UPPER_BYTES) upper += (differ >> --first * 8 & 255) != 0;
     bool lower = first > 0 && differ & ((UINT64_C(1) << first * 8) - 1);
     if (chunks > 1 && !(p.places = bti_alloc((size_t)chunks * sizeof *p.places))) return NULL;
-    char *sorted = sort_by_bytes(form, &p, first, (int)form->element, differ);
+    char *sorted = sort_by_parts(form, &p, first, (int)form->element, differ);
     if (p.places != few) bti_free(p.places);
     if (!lower) return sorted;
     run_sort r = {form, sorted, sorted == words ? spare : words, differ, first, {0}};
