@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/flags.h"
+#include "base/str.h"
 
 enum { STEPS_BETWEEN_READS = 16 }; /* the loss shown is this many steps old, so reading it does not wait */
 
@@ -157,12 +159,34 @@ static bt_status show_late_loss(bti_fit *f, bt_array *loss) {
     return status;
 }
 
+/* Where a check is made of each step, the error is of this one: says which it was, and whether its loss is known. */
+static bt_status name_step(const bti_fit *f, const bt_batch *batch, bt_status status, bt_array *loss) {
+    if (bti_flag_choice(BTI_FLAG_check_nan) == BTI_CHECK_OFF || status != BT_OUT_OF_RANGE) return status;
+    bti_error *cause = bti_error_last();
+    bti_errors_aside aside = bti_errors_aside_begin();
+    double value = loss ? bt_item(loss) : NAN; /* computed again: only the update may have failed */
+    bti_errors_aside_end(aside);
+    BTI_CALL(f->name);
+    bti_str text = {0};
+    if (isfinite(value))
+        bti_str_addf(&text, "the loss, %g, is a number, but its gradients are not", value);
+    else
+        bti_str_add(&text, "the loss is no number");
+    status = bti_fail(status, "in step %lld (epoch %lld, batch %lld) %s: %s", (long long)f->now.steps + 1,
+                      (long long)f->now.epoch + 1, (long long)batch->number + 1, bti_str_text(&text),
+                      bti_error_message(cause));
+    bti_str_free(&text);
+    bti_error_release(cause);
+    return status;
+}
+
 static bt_status run_step(bti_fit *f, const bt_batch *batch) {
     bt_status status = BT_OK;
     BT_SCOPE {
         bt_array *loss = NULL;
         status = bti_steps_run(&f->steps, batch->arrays[0], batch->arrays[1], &loss, &f->sum);
         if (status == BT_OK && (int64_t)f->now.steps % STEPS_BETWEEN_READS == 0) status = show_late_loss(f, loss);
+        if (status != BT_OK) status = name_step(f, batch, status, loss);
     }
     if (status != BT_OK) return status;
     f->now.steps++;

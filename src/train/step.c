@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/flags.h"
 #include "nn/layer.h"
 
 /* --- a step that is recorded once -------------------------------------------------------------------------------------- */
@@ -126,6 +127,7 @@ static bti_step_shape *find_shape(bti_steps *s, bt_array *const *xy) {
 void bti_steps_begin(bti_steps *s) {
     bti_layer_ends ends = bti_layer_ends_of(s->model);
     if (s->strategy || !ends.any || ends.several || bti_has_hooks(s->model)) s->record_each = true;
+    if (bti_flag_choice(BTI_FLAG_check_nan) != BTI_CHECK_OFF) s->record_each = true; /* and evaluated in it */
 }
 
 bt_status bti_steps_prepare(const bti_steps *s) {
