@@ -16,6 +16,7 @@
 #include "ir/half.h"
 #include "ir/region.h"
 #include "ir/walk.h"
+#include "ops/check.h"
 #include "ops/primitive.h"
 #include "ops/region.h"
 
@@ -229,7 +230,7 @@ static bt_status read_truth(bti_node *node, bool *truth) { return bti_read_node(
 static size_t say_within(const search *s, const bti_node *tuple, int64_t step) {
     size_t length = s->within->length;
     if (step >= 0)
-        bti_str_addf(s->within, ", in step %lld of the loop", (long long)step);
+        bti_str_addf(s->within, ", in step %lld (from 0) of the loop", (long long)step);
     else
         bti_str_add(s->within, ", in the branch that was taken");
     if (tuple->place.site.file)
@@ -392,23 +393,31 @@ static const char *source_of(const bti_node *origin) {
     }
 }
 
-static bt_status describe(const search *s, bti_str *text) {
+static bt_status add_origin(const search *s, bti_str *text, bool given) {
     bti_node *origin = s->origin;
-    bool given = !maker_of(origin)->input_count;
+    size_t length = text->length;
     if (given)
         bti_str_add(text, source_of(origin));
-    else if (atomic_load(&origin->in_gradient))
-        bti_str_add(text, "in the gradient of this operation ");
+    else if (bti_takes_by_index(maker_of(origin)))
+        BTI_TRY(bti_add_index_fault(text, maker_of(origin)));
+    if (text->length > length && !given) return BT_OK;
+    if (!given) bti_str_add(text, atomic_load(&origin->in_gradient) ? "made here, in the gradient: " : "made here: ");
     if (!given) BTI_TRY(add_operation(text, origin, s->at));
     BTI_TRY(add_values(text, origin, s->at));
-    bti_str_add(text, " at ");
-    add_index(text, origin, s->at);
+    if (origin->rank) bti_str_add(text, " at ");
+    if (origin->rank) add_index(text, origin, s->at);
     bti_str_add(text, " of ");
     add_type(text, origin);
+    return BT_OK;
+}
+
+static bt_status describe(const search *s, bti_str *text) {
+    const bti_node *origin = s->origin;
+    BTI_TRY(add_origin(s, text, !maker_of(origin)->input_count));
     const char *label = maker_of(origin)->place.label;
     if (label) bti_str_addf(text, ", as \"%s\"", label);
-    bti_str_addf(text, ", on %s%s%s%s", bt_device_name(bti_device_at(origin->device)), bti_str_text(s->within),
-                 given ? "" : "; what it was given has none", s->reached);
+    bti_str_addf(text, ", on %s%s%s", bt_device_name(bti_device_at(origin->device)), bti_str_text(s->within),
+                 s->reached);
     return text->failed ? bti_no_memory() : BT_OK;
 }
 

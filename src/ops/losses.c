@@ -230,8 +230,12 @@ static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_l
     bt_array *log_sum = bti_unary(BTI_OP_log, bti_sum_of_exp(x, last));
     bt_array *size = bti_size_scalar(count, BT_I64);
     bt_array *within = bti_binary(BTI_OP_and, bti_binary(BTI_OP_le, bti_scalar(0, BT_I64), classes),
-                                  bti_binary(BTI_OP_lt, classes, size));
-    bt_array *rows = bti_binary(BTI_OP_sub, log_sum, picked);
+                                  bti_binary(BTI_OP_lt, classes, size)); /* check_indices.c knows this form */
+    bt_array *rows = bti_binary(BTI_OP_sub, log_sum, picked), *left_out = NULL;
+    if (o->ignore) {
+        left_out = bti_binary(BTI_OP_eq, classes, bti_scalar_bits((uint64_t)o->ignored, BT_I64));
+        within = bti_binary(BTI_OP_or, within, left_out);
+    }
     if (o->weights) {
         bt_array *shares = bti_where(hit, weights_for(o->weights, x), zero);
         counts = bti_reduce(BTI_OP_sum, shares, mask);
@@ -241,8 +245,7 @@ static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_l
     rows = bti_drop_axes(bti_where(within, rows, bti_scalar_like(NAN, x)), mask);
     if (o->label_smoothing > 0) rows = smoothed(rows, x, log_sum, count, o);
     if (o->ignore) {
-        bt_array *left_out =
-            bti_drop_axes(bti_binary(BTI_OP_eq, classes, bti_scalar_bits((uint64_t)o->ignored, BT_I64)), mask);
+        left_out = bti_drop_axes(left_out, mask);
         rows = bti_where(left_out, zero, rows);
         counts = bti_where(left_out, zero, counts ? counts : bti_scalar_like(1, x));
     }

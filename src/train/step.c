@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/flags.h"
 #include "nn/layer.h"
+#include "nn/training.h"
+#include "ops/check.h"
 
 /* --- a step that is recorded once -------------------------------------------------------------------------------------- */
 
@@ -165,6 +167,21 @@ bt_status bti_steps_run(bti_steps *s, bt_array *x, bt_array *y, bt_array **loss,
     bool usable = bt_peek_status(x) == BT_OK && bt_peek_status(y) == BT_OK && bt_rank(x) >= 1;
     const bti_step_shape *shape = s->record_each || !usable ? NULL : find_shape(s, xy);
     return shape ? call_step(s, shape, x, y, loss, sum) : record_step(s, x, y, loss, sum);
+}
+
+bt_status bti_steps_check(const bti_steps *s, bt_array *x, bt_array *y) {
+    bti_states states = {0}; /* which nobody sets */
+    bt_status status = BT_OK;
+    BT_SCOPE {
+        bt_array *loss = NULL;
+        bti_states *before = bti_states_collect(&states);
+        BT_TRAINING(true)
+            loss = s->loss(s->model, bti_bring_batch(x, s->model), bti_bring_batch(y, s->model), s->data);
+        bti_states_collect(before);
+        if (loss && bt_peek_status(loss) == BT_OK) status = bti_check_indices(loss);
+    }
+    bti_states_free(&states);
+    return status;
 }
 
 bt_status bti_steps_settle(const bti_steps *s) { return bti_layer_settle(s->model); }
