@@ -10,6 +10,7 @@
 #include "base/flags.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "nn/optimizer.h"
 
 enum { STEPS_BETWEEN_READS = 16 }; /* the loss shown is this many steps old, so reading it does not wait */
 
@@ -393,6 +394,8 @@ static bt_status begin_run(bti_fit *f) {
     f->now.best = NAN;
     f->saved_steps = -1;
     bti_steps_begin(&f->steps);
+    atomic_store(&f->optimizer->trained_by, f->name);
+    atomic_store(&f->optimizer->gradients, f->options.all_gradients ? BTI_GRADIENTS_NEEDED : BTI_GRADIENTS_WARN);
     BTI_TRY(begin_validation(f));
     BTI_TRY(begin_checkpoints(f));
     f->known_state = bt_loader_state(f->loader);
@@ -401,6 +404,7 @@ static bt_status begin_run(bti_fit *f) {
 
 static void end_run(bti_fit *f) {
     bti_steps_end(&f->steps);
+    atomic_store(&f->optimizer->trained_by, NULL);
     if (f->judge) bti_judge_clear(f->judge);
     bti_free(f->judge);
     bti_history_free(&f->history);

@@ -5,6 +5,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/flags.h"
+#include "dist/flows.h"
+#include "grad/grad.h"
 #include "nn/layer.h"
 #include "nn/training.h"
 #include "ops/check.h"
@@ -14,6 +16,7 @@
 typedef struct recording {
     bt_shared **parameters; /* those that the step updates */
     bt_array **grads;
+    bool *flows; /* by parameter: whether a gradient comes to it */
     bt_update *updates; /* of parameters, states of the optimiser and of layers */
     int parameter_count, update_count, room;
 } recording;
@@ -21,6 +24,7 @@ typedef struct recording {
 static void free_recording(recording *r) {
     bti_free(r->parameters);
     bti_free(r->grads);
+    bti_free(r->flows);
     bti_free(r->updates);
 }
 
@@ -28,7 +32,8 @@ static bt_status begin_recording(const bti_steps *s, recording *r) {
     int count = bt_parameters(s->model, NULL, 0), states = bt_states(s->model, NULL, 0);
     r->parameters = bti_calloc((size_t)count + 1, sizeof *r->parameters);
     r->grads = bti_calloc((size_t)count + 1, sizeof *r->grads);
-    if (!r->parameters || !r->grads) return bti_no_memory();
+    r->flows = bti_calloc((size_t)count + 1, sizeof *r->flows);
+    if (!r->parameters || !r->grads || !r->flows) return bti_no_memory();
     (void)bt_parameters(s->model, r->parameters, count);
     for (int p = 0; p < count; p++)
         if (!bt_shared_is_frozen(r->parameters[p])) r->parameters[r->parameter_count++] = r->parameters[p];
@@ -53,7 +58,9 @@ static bt_array *record_loss(const bti_steps *s, recording *r, bt_array *x, bt_a
 static bt_status record_updates(const bti_steps *s, recording *r, bt_array *loss) {
     BTI_TRY(bt_peek_status(loss));
     bt_array *scaled = bt_optimizer_scale_loss(s->optimizer, loss);
-    BTI_TRY(bt_grad_shared(scaled, r->parameters, r->parameter_count, r->grads));
+    BTI_TRY(bti_grad_both(scaled, r->parameters, r->parameter_count, NULL, 0, r->grads, r->flows));
+    if (atomic_load(&s->optimizer->gradients) != BTI_GRADIENTS_KNOWN)
+        BTI_TRY(bti_check_flows(s->optimizer, s->model, r->parameters, r->flows, r->parameter_count, loss));
     int count = bt_optimizer_updates(s->optimizer, r->parameters, r->grads, r->parameter_count,
                                      r->updates + r->update_count, r->room - r->update_count);
     if (count < 0) return bt_error_status();
