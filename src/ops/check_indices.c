@@ -87,7 +87,9 @@ static bt_status add_class_fault(bti_str *text, const bti_node *node) {
         bti_str_addf(text, "label %lld, of row ", (long long)data[i]);
         add_place_of(text, classes, classes->rank - 1, i);
         bti_str_add(text, ", is out of range: ");
-        bti_str_addf(text, "the logits have %lld classes", (long long)size_of(bound->inputs[1]));
+        int64_t count = size_of(bound->inputs[1]);
+        bti_str_addf(text, "the logits have %lld classes", (long long)count);
+        if (data[i] == count) bti_str_add(text, ", and the first is 0");
         if (data[i] < 0)
             bti_str_addf(text, "; rows without a label are left out by .ignore = true, .ignored = %lld", (long long)data[i]);
         break;

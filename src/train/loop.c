@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/flags.h"
 #include "base/log.h"
+#include "base/quote.h"
 #include "base/str.h"
 #include "nn/optimizer.h"
 
@@ -67,13 +68,24 @@ static bool wants_checkpoint(const bti_fit *f, bool epoch_ended) {
     return o->checkpoint_seconds > 0 && bti_now_seconds() - f->saved >= o->checkpoint_seconds;
 }
 
+/* A folder that was forgotten is a usual surprise. */
+static void tell_of_resume(const bti_fit *f) {
+    bool over = f->stopped || f->now.epoch >= f->options.epochs;
+    if (f->options.quiet) return;
+    bti_log("%s: goes on from the checkpoints in \"%s\", after %lld steps and %lld of %d epochs%s", f->name,
+            bti_quote(f->options.checkpoints).text, (long long)f->now.steps, (long long)f->now.epoch, f->options.epochs,
+            over ? ": nothing is left to do (more epochs, another folder, or .fresh = true)" : "");
+}
+
 static bt_status resume(bti_fit *f) {
+    BTI_CALL(f->name);
     bool found = false;
     if (!f->checkpoints || f->options.fresh) return BT_OK;
     BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found));
     if (!found) return BT_OK;
     f->before = f->now.seconds;
     f->stopped = f->options.patience && f->now.stale >= f->options.patience; /* it had ended early */
+    tell_of_resume(f);
     f->saved_epoch = f->now.epoch;
     f->saved_steps = f->now.steps;
     return BT_OK;
