@@ -45,9 +45,8 @@ static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y
     if (!grads) return bti_no_memory();
     bt_array *scaled = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, own->loss);
     bool *flows = number == 0 ? s->flows : NULL;
-    bt_status status = means
-                           ? bti_grad_through_means(s, own, scaled, grads, flows)
-                           : bti_grad_both(scaled, s->parameters, s->parameter_count, NULL, 0, grads, flows);
+    bt_status status = means ? bti_grad_through_means(s, own, scaled, grads, flows)
+                             : bti_grad_both(scaled, s->parameters, s->parameter_count, NULL, 0, grads, flows);
     if (status == BT_OK && flows)
         status = bti_check_flows(s->optimizer, s->model, s->parameters, flows, s->parameter_count, own->loss);
     for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shard_count + number] = grads[p];

@@ -187,9 +187,10 @@ static bt_status load_values(model *m, const bt_tensors *file) {
 
 static bt_status refuse_checkpoint(const bt_tensors *file, const bt_load_options *o) {
     if (o->rename || bti_names_find(&file->names, "fit.numbers") < 0) return BT_OK;
-    return bti_fail(BT_INVALID_ARGUMENT,
-                    "%s is a checkpoint of bt_fit, whose names differ; .rename = \"model.*=*;*=\" loads the model from it",
-                    file->file.path);
+    return bti_fail(
+        BT_INVALID_ARGUMENT,
+        "%s is a checkpoint of bt_fit, whose names differ; .rename = \"model.*=*;*=\" loads the model from it",
+        file->file.path);
 }
 
 bt_status bt_load_model(const char *path, bt_layer *layer, const bt_load_options *options) {

@@ -131,8 +131,8 @@ bt_status bti_grad_both(bt_array *loss, bt_shared *const *shared, int shared_cou
         status = bti_fail_with(bti_array_error(values[i]));
     }
     if (status == BT_OK)
-        status = gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), values, shared_count, all, grads,
-                           flows);
+        status =
+            gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), values, shared_count, all, grads, flows);
     else
         poison_gradients(&bti_public_, status, all, grads);
     bti_free(values);

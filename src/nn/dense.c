@@ -64,11 +64,19 @@ static bt_array *refuse_size(const bt_array *x, const bt_array *weight) {
     int64_t size = bti_shape(x)[bti_rank(x) - 1], in = bti_shape(weight)[0], out = bti_shape(weight)[1];
     if (bti_size_is_symbolic(size) || size == in) return NULL;
     BTI_CALL("bt_apply");
-    return bti_poisonf(BT_INVALID_ARGUMENT,
-                       "x %s and the weight %s do not fit: the last axis of x must be %lld; bt_dense(%lld, %lld, ...) takes "
-                       "such an x",
-                       bti_shape_string(x).text, bti_shape_string(weight).text, (long long)in, (long long)size,
-                       (long long)out);
+    int64_t all = bti_size_of_axes(x, UINT32_MAX - 1);
+    bti_str flat = {0};
+    if (bti_rank(x) > 2 && !bti_size_is_symbolic(all))
+        bti_str_addf(&flat, ", and bt_dense(%lld, %lld, ...) takes it behind bt_flatten_layer()", (long long)all,
+                     (long long)out);
+    bt_array *refused = bti_poisonf(
+        BT_INVALID_ARGUMENT,
+        "x %s and the weight %s do not fit: the last axis of x must be %lld; bt_dense(%lld, %lld, ...) takes "
+        "such an x%s",
+        bti_shape_string(x).text, bti_shape_string(weight).text, (long long)in, (long long)size, (long long)out,
+        bti_str_text(&flat));
+    bti_str_free(&flat);
+    return refused;
 }
 
 static bt_array *apply_dense(bt_layer *layer, bt_array *x, void *data) {

@@ -83,9 +83,9 @@ typedef struct bti_schedule_made {
 } bti_schedule_made;
 
 typedef enum bti_gradients {
-    BTI_GRADIENTS_WARN, /* writes a line to the log */
+    BTI_GRADIENTS_WARN,   /* writes a line to the log */
     BTI_GRADIENTS_NEEDED, /* fails */
-    BTI_GRADIENTS_KNOWN /* nothing: a step has looked at them */
+    BTI_GRADIENTS_KNOWN   /* nothing: a step has looked at them */
 } bti_gradients;
 
 struct bt_optimizer {
@@ -97,8 +97,8 @@ struct bt_optimizer {
     /* lists that only grow at their heads, so any thread may read them meanwhile */
     _Atomic(bti_optimizer_entry *) entries;
     _Atomic(bti_common *) commons;
-    atomic_int names; /* entries without a name of the parameter's */
-    atomic_int gradients; /* bti_gradients: what a training step does with a parameter without one */
+    atomic_int names;                 /* entries without a name of the parameter's */
+    atomic_int gradients;             /* bti_gradients: what a training step does with a parameter without one */
     _Atomic(const char *) trained_by; /* the call that trains with it, for messages: "bt_fit"; NULL: bt_train_step */
 };
 

@@ -12,5 +12,7 @@ bt_status bti_add_index_fault(bti_str *text, const bti_node *node);
 /* OUT_OF_RANGE: among all that x was made of is an operation with an index, or a class, that there is not; names the first recorded one, its line, the index
  * and the bounds. Computes indices, and nothing else, and waits. Those of loops and branches are not looked at. */
 bt_status bti_check_indices(bt_array *x);
+/* Adds "nan at [1, 2] of float32 (16, 4)", of the first one; nothing if x has none. Computes x, and waits. */
+bt_status bti_add_nan(bti_str *text, bt_array *x);
 
 #endif

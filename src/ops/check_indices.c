@@ -49,6 +49,13 @@ static void *read_all(bti_node *node, bt_status *status) {
     return NULL;
 }
 
+/* The indices as the program gave them, before they became a line of one dtype. */
+static const bti_node *given_of(const bti_node *indices) {
+    while ((indices->op == BTI_OP_reshape || indices->op == BTI_OP_cast) && indices->input_count == 1)
+        indices = indices->inputs[0];
+    return indices;
+}
+
 static bt_status add_element_fault(bti_str *text, const bti_node *node) {
     bt_status status;
     const bti_node *x = node->inputs[0];
@@ -58,8 +65,9 @@ static bt_status add_element_fault(bti_str *text, const bti_node *node) {
     for (int64_t i = 0; data && i < bti_node_count(indices); i++) {
         int64_t index = integer_at(data, (bt_dtype)indices->dtype, i);
         if (index >= -size && index < size) continue;
+        const bti_node *given = given_of(indices);
         bti_str_addf(text, "index %lld, at ", (long long)index);
-        add_place_of(text, indices, indices->rank, i);
+        add_place_of(text, given, given->rank, i);
         bti_str_addf(text, " of them, is out of range: axis %d of %s ", node->attr->axis.axis,
                      bt_dtype_name((bt_dtype)x->dtype));
         bti_shape_text(text, x->rank, x->shape);
@@ -91,7 +99,8 @@ static bt_status add_class_fault(bti_str *text, const bti_node *node) {
         bti_str_addf(text, "the logits have %lld classes", (long long)count);
         if (data[i] == count) bti_str_add(text, ", and the first is 0");
         if (data[i] < 0)
-            bti_str_addf(text, "; rows without a label are left out by .ignore = true, .ignored = %lld", (long long)data[i]);
+            bti_str_addf(text, "; rows without a label are left out by .ignore = true, .ignored = %lld",
+                         (long long)data[i]);
         break;
     }
     bti_free(within);

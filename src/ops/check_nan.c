@@ -303,7 +303,8 @@ static bt_status look_inside(search *s, const bti_node *tuple, bti_error **error
     bti_recording_context before = bti_enter_context_of(tuple, false);
     bt_status status = BT_OK;
     BT_SCOPE
-        status = (tuple->op == BTI_OP_cond ? run_branch : run_loop)(s, tuple, arrays, arrays + tuple->input_count, error);
+        status =
+            (tuple->op == BTI_OP_cond ? run_branch : run_loop)(s, tuple, arrays, arrays + tuple->input_count, error);
     bti_leave_context(before);
     bti_free(arrays);
     return status;
@@ -428,10 +429,21 @@ static bt_status tell_origin(search *s, bti_error **error) {
     if (*error) return BT_OK;
     bti_str text = {0};
     bt_status status = describe(s, &text);
-    if (status == BT_OK)
-        *error = bti_error_at(maker->place, BT_OUT_OF_RANGE, "check_nan: %s", bti_str_text(&text));
+    if (status == BT_OK) *error = bti_error_at(maker->place, BT_OUT_OF_RANGE, "check_nan: %s", bti_str_text(&text));
     bti_str_free(&text);
     return status;
+}
+
+bt_status bti_add_nan(bti_str *text, bt_array *x) {
+    int64_t at;
+    bti_node *node = bti_node_of(x);
+    BTI_TRY(find_bad(node, false, &at));
+    if (at < 0) return BT_OK;
+    bti_str_add(text, "nan at ");
+    add_index(text, node, at);
+    bti_str_add(text, " of ");
+    add_type(text, node);
+    return text->failed ? bti_no_memory() : BT_OK;
 }
 
 /* --- results ---------------------------------------------------------------------------------------------------------- */

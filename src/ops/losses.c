@@ -69,10 +69,11 @@ static bool loss_shapes_fit(const bt_array *x, const bt_array *y, const bt_loss_
     }
     *poison = NULL;
     if (repeats_longer && repeats_other && o->reduction != BT_REDUCE_NONE)
-        *poison = bti_poisonf(BT_INVALID_ARGUMENT,
-                              "the shapes %s and %s make a loss of all pairs; bt_reshape gives one of them the shape of "
-                              "the other, or, where pairs are meant, reduce it by hand (.reduction = BT_REDUCE_NONE)",
-                              bti_shape_string(x).text, bti_shape_string(y).text);
+        *poison =
+            bti_poisonf(BT_INVALID_ARGUMENT,
+                        "the shapes %s and %s make a loss of all pairs; bt_reshape gives one of them the shape of "
+                        "the other, or, where pairs are meant, reduce it by hand (.reduction = BT_REDUCE_NONE)",
+                        bti_shape_string(x).text, bti_shape_string(y).text);
     return !*poison;
 }
 
@@ -316,8 +317,8 @@ static bt_array *cross_entropy(bt_array *logits, bt_array *targets, const bt_los
     return bti_poisonf(BT_INVALID_ARGUMENT,
                        "logits %s and targets %s %s do not fit: targets must have the shape of logits, or be integers "
                        "without the last axis%s",
-                       bti_shape_string(logits).text, bt_dtype_name(bti_dtype(targets)),
-                       bti_shape_string(targets).text, mend_of_targets(logits, targets));
+                       bti_shape_string(logits).text, bt_dtype_name(bti_dtype(targets)), bti_shape_string(targets).text,
+                       mend_of_targets(logits, targets));
 }
 
 bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *options) {

@@ -316,7 +316,8 @@ static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
     for (int i = 0; i < v.count && status == BT_OK; i++) names[i] = bti_str_text(&v.names[i]);
     BT_SCOPE {
         if (status == BT_OK)
-            status = bti_variables_read(file, "model and its optimiser", other_model, v.list, names, v.count, own, values);
+            status =
+                bti_variables_read(file, "model and its optimiser", other_model, v.list, names, v.count, own, values);
         if (status == BT_OK) status = bt_set_all(v.list, values, v.count);
     }
     bti_free(values);

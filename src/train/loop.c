@@ -12,6 +12,7 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "nn/optimizer.h"
+#include "ops/check.h"
 
 enum { STEPS_BETWEEN_READS = 16 }; /* the loss shown is this many steps old, so reading it does not wait */
 
@@ -171,14 +172,28 @@ static void show_epoch(bti_fit *f, const double *row) {
 static bt_status fail_in_batch(const bti_fit *f, const bt_batch *batch, bt_status status) {
     bti_error *cause = bti_error_last();
     BTI_CALL(f->name);
-    status = bti_fail(status, "in batch %lld of epoch %lld: %s", (long long)batch->number, (long long)batch->epoch,
-                      bti_error_message(cause));
+    status = bti_fail(status, "in batch %lld of epoch %lld: %s", (long long)batch->number + 1,
+                      (long long)batch->epoch + 1, bti_error_message(cause));
     bti_error_release(cause);
     return status;
 }
 
-/* Looks at the batches from one state of the loader to another of the same epoch, and comes back. */
-static bt_status check_batches(bti_fit *f, const char *from, const char *to) {
+/* Says where the batch itself has a NaN. */
+static bt_status find_nan(const bt_batch *batch, bti_str *found) {
+    bti_str where = {0};
+    bt_status status = BT_OK;
+    for (int c = 0; c < 2 && status == BT_OK && !where.length && !found->length; c++) {
+        status = bti_add_nan(&where, batch->arrays[c]);
+        if (where.length)
+            bti_str_addf(found, "; %s of batch %lld of epoch %lld has %s", c ? "y" : "x", (long long)batch->number + 1,
+                         (long long)batch->epoch + 1, bti_str_text(&where));
+    }
+    bti_str_free(&where);
+    return status;
+}
+
+/* Looks at the batches from one state of the loader to another of the same epoch, and comes back. found: the first NaN among them. */
+static bt_status check_batches(bti_fit *f, const char *from, const char *to, bti_str *found) {
     bt_batch batch = {.size = sizeof batch};
     bt_status status = bt_loader_restore(f->loader, from);
     for (bool last = false; status == BT_OK && !last && bt_loader_next(f->loader, &batch);) {
@@ -187,6 +202,7 @@ static bt_status check_batches(bti_fit *f, const char *from, const char *to) {
         bt_free(state);
         status = bti_steps_check(&f->steps, batch.arrays[0], batch.arrays[1]);
         if (status != BT_OK) status = fail_in_batch(f, &batch, status);
+        if (status == BT_OK) status = find_nan(&batch, found);
     }
     return status == BT_OK ? bt_loader_restore(f->loader, to) : status;
 }
@@ -195,11 +211,14 @@ static bt_status check_batches(bti_fit *f, const char *from, const char *to) {
 static bt_status explain_nan(bti_fit *f) {
     char *known = f->known_state, *now = bt_loader_state(f->loader);
     f->known_state = NULL;
-    bt_status status = now ? check_batches(f, known, now) : bt_error_status();
+    bti_str found = {0};
+    bt_status status = now ? check_batches(f, known, now, &found) : bt_error_status();
     if (status == BT_OK)
-        bti_log("%s: the loss is nan, after %lld steps; BERTH_FLAGS=check_nan=on names the operation that made it, and "
-                "its line",
-                f->name, (long long)f->now.steps);
+        bti_log(
+            "%s: the loss is nan, after %lld steps%s; BERTH_FLAGS=check_nan=on names the operation that made it, and "
+            "its line",
+            f->name, (long long)f->now.steps, bti_str_text(&found));
+    bti_str_free(&found);
     bt_free(known);
     bt_free(now);
     return status;

@@ -16,7 +16,7 @@
 typedef struct recording {
     bt_shared **parameters; /* those that the step updates */
     bt_array **grads;
-    bool *flows; /* by parameter: whether a gradient comes to it */
+    bool *flows;        /* by parameter: whether a gradient comes to it */
     bt_update *updates; /* of parameters, states of the optimiser and of layers */
     int parameter_count, update_count, room;
 } recording;
@@ -183,7 +183,7 @@ bt_status bti_steps_check(const bti_steps *s, bt_array *x, bt_array *y) {
         bt_array *loss = NULL;
         bti_states *before = bti_states_collect(&states);
         BT_TRAINING(true)
-            loss = s->loss(s->model, bti_bring_batch(x, s->model), bti_bring_batch(y, s->model), s->data);
+        loss = s->loss(s->model, bti_bring_batch(x, s->model), bti_bring_batch(y, s->model), s->data);
         bti_states_collect(before);
         if (loss && bt_peek_status(loss) == BT_OK) status = bti_check_indices(loss);
     }
