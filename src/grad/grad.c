@@ -56,7 +56,7 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
         bti_gradient_target key = bti_target_of(node, i < shared);
         const bti_gradient_target *found = bsearch(&key, targets, (size_t)distinct, sizeof key, bti_compare_targets);
         if (found->cut && (status = cut_off(found->cut, i)) != BT_OK) break;
-        if (flows) flows[i] = found->gradient;
+        if (flows && i < shared) flows[i] = found->gradient;
         bt_array *gradient = found->gradient ? found->gradient : zeros_where(node, wrt[i]);
         status = bti_fail_with(bti_array_error(gradient));
         grads[i] = bti_public_keep(call, bti_array_on(bti_node_of(gradient)));

@@ -7,7 +7,7 @@
 #include "ir/node.h"
 
 /* bt_grad_shared and bt_grad in one walk: grads[] has the gradients by the variables, then those by the arrays. flows[] (or NULL): whether a gradient comes to
- * each; else it is zero whatever the values are. */
+ * each of the variables; else it is zero whatever the values are. */
 bt_status bti_grad_both(bt_array *loss, bt_shared *const *shared, int shared_count, bt_array *const *arrays, int count,
                         bt_array **grads, bool *flows);
 /* Of the operations that let no gradient pass, and stand between the variables and the loss, the first recorded one: retained. NULL: there is none, since
