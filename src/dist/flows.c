@@ -38,8 +38,8 @@ static bt_status add_end(bti_str *text, bt_shared *const *without, int count, bt
     return BT_OK;
 }
 
-static bt_status describe(bti_str *text, const bt_layer *model, bt_shared *const *without, int missing, int count,
-                          bt_array *loss) {
+static bt_status add_missing_gradients(bti_str *text, const bt_layer *model, bt_shared *const *without, int missing,
+                                       int count, bt_array *loss) {
     if (!count) {
         int all = bt_parameters(model, NULL, 0);
         if (all)
@@ -86,7 +86,7 @@ bt_status bti_check_flows(bt_optimizer *optimizer, const bt_layer *model, bt_sha
     bti_str text = {0};
     bt_status status = BT_OK;
     if ((missing || !count) && mode != BTI_GRADIENTS_KNOWN) {
-        status = describe(&text, model, without, missing, count, loss);
+        status = add_missing_gradients(&text, model, without, missing, count, loss);
         if (status == BT_OK) status = tell(optimizer, mode, &text, missing == count);
     }
     bti_str_free(&text);

@@ -9,15 +9,15 @@
 
 typedef BTI_VEC(bti_node *) met_nodes; /* borrowed, in a walk */
 
-static bool visit(met_nodes *met, bti_numbers *numbers, bti_node *node) {
+static bool go_to(met_nodes *met, bti_numbers *numbers, bti_node *node) {
     bool before;
     return bti_number_meet(numbers, node, &before) && (before || bti_vec_push(met, node));
 }
 
-static bool visit_inputs(met_nodes *met, bti_numbers *numbers, const bti_node *node) {
+static bool go_to_inputs(met_nodes *met, bti_numbers *numbers, const bti_node *node) {
     int count = node->input_count;
     for (int i = 0; i < count; i++)
-        if (!visit(met, numbers, node->inputs[i])) return false;
+        if (!go_to(met, numbers, node->inputs[i])) return false;
     return true;
 }
 
@@ -33,10 +33,10 @@ static bool depends(bti_node *node, bt_shared *const *wrt, int count, bool *room
     met_nodes met = {0};
     bti_numbers numbers = {0};
     bool found = false;
-    *room = visit(&met, &numbers, node);
+    *room = go_to(&met, &numbers, node);
     for (size_t next = 0; next < met.count && *room && !found; next++) {
         found = is_of(met.items[next], wrt, count);
-        *room = visit_inputs(&met, &numbers, met.items[next]);
+        *room = go_to_inputs(&met, &numbers, met.items[next]);
     }
     bti_numbers_free(&numbers);
     bti_vec_free(&met);
@@ -54,11 +54,11 @@ static bool lets_pass(const bti_node *node) {
 static bool find_ends(bt_array *loss, met_nodes *ends) {
     met_nodes met = {0};
     bti_numbers numbers = {0};
-    bool room = visit(&met, &numbers, bti_node_of(loss));
+    bool room = go_to(&met, &numbers, bti_node_of(loss));
     for (size_t next = 0; next < met.count && room; next++) {
         bti_node *node = met.items[next];
         if (lets_pass(node))
-            room = visit_inputs(&met, &numbers, node);
+            room = go_to_inputs(&met, &numbers, node);
         else if (node->input_count)
             room = bti_vec_push(ends, node);
     }

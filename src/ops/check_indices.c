@@ -117,21 +117,21 @@ bt_status bti_add_index_fault(bti_str *text, const bti_node *node) {
 
 typedef BTI_VEC(bti_node *) found_nodes; /* retained */
 
-static bool visit(found_nodes *found, bti_numbers *numbers, bti_node *node) {
+static bool list_once(found_nodes *found, bti_numbers *numbers, bti_node *node) {
     bool met;
     if (!bti_number_meet(numbers, node, &met) || (!met && !bti_vec_push(found, node))) return false;
     if (!met) bti_node_retain(node);
     return true;
 }
 
-static bool visit_all(found_nodes *found, bti_node *last) {
+static bool list_history(found_nodes *found, bti_node *last) {
     bti_numbers numbers = {0};
     int walk = bti_walk_begin();
-    bool room = visit(found, &numbers, last);
+    bool room = list_once(found, &numbers, last);
     for (size_t next = 0; next < found->count && room; next++) {
         const bti_node *node = found->items[next];
         int inputs = node->input_count;
-        for (int i = 0; i < inputs && room; i++) room = visit(found, &numbers, node->inputs[i]);
+        for (int i = 0; i < inputs && room; i++) room = list_once(found, &numbers, node->inputs[i]);
     }
     bti_walk_end(walk);
     bti_numbers_free(&numbers);
@@ -154,7 +154,7 @@ static bt_status check_node(const bti_node *node) {
 bt_status bti_check_indices(bt_array *x) {
     BTI_TRY(bti_fail_with(bti_array_error(x)));
     found_nodes found = {0};
-    bt_status status = visit_all(&found, bti_node_of(x)) ? BT_OK : bti_no_memory();
+    bt_status status = list_history(&found, bti_node_of(x)) ? BT_OK : bti_no_memory();
     for (size_t i = 0; i < found.count && status == BT_OK; i++)
         if (!found.items[i]->symbolic && bti_takes_by_index(found.items[i])) status = check_node(found.items[i]);
     for (size_t i = 0; i < found.count; i++) bti_node_release(found.items[i]);

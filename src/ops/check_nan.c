@@ -113,7 +113,7 @@ static const bti_node *maker_of(const bti_node *node) {
 }
 
 /* NULL: memory is short. Valid until the next one. */
-static met *meet(search *s, bti_node *node) {
+static met *met_at(search *s, bti_node *node) {
     int64_t number = bti_number_of(&s->numbers, node);
     if (number >= 0) return &s->all.items[number];
     met fresh = {.node = node, .bad = UNKNOWN};
@@ -123,7 +123,7 @@ static met *meet(search *s, bti_node *node) {
 }
 
 static bt_status bad_of(search *s, bti_node *node, int64_t *bad) {
-    met *m = meet(s, node);
+    met *m = met_at(s, node);
     *bad = -1;
     if (!m) return bti_no_memory();
     bool none = !bti_node_has_gradient(node) || is_constant(node) || atomic_load(&node->state) == BTI_FAILED;
@@ -137,7 +137,7 @@ static bt_status bad_of(search *s, bti_node *node, int64_t *bad) {
 static bt_status compute_way(search *s, bti_node *const *from, size_t count) {
     bti_nodes pending = {0};
     bt_status status = BT_OK;
-    for (size_t i = 0; i < count && status == BT_OK; i++) status = meet(s, from[i]) ? BT_OK : bti_no_memory();
+    for (size_t i = 0; i < count && status == BT_OK; i++) status = met_at(s, from[i]) ? BT_OK : bti_no_memory();
     for (size_t next = 0; next < s->all.count && status == BT_OK; next++) {
         const bti_node *maker = maker_of(s->all.items[next].node);
         int inputs = maker->input_count;
@@ -148,7 +148,7 @@ static bt_status compute_way(search *s, bti_node *const *from, size_t count) {
             bool fresh = bti_number_of(&s->numbers, input) < 0;
             bool waits = atomic_load(&input->state) == BTI_PENDING && bti_node_has_gradient(input);
             if (waits && fresh && !is_constant(input))
-                status = meet(s, input) && bti_vec_push(&pending, input) ? BT_OK : bti_no_memory();
+                status = met_at(s, input) && bti_vec_push(&pending, input) ? BT_OK : bti_no_memory();
             else if (!waits)
                 status = bad_of(s, input, &bad);
         }
@@ -162,7 +162,7 @@ static bt_status compute_way(search *s, bti_node *const *from, size_t count) {
 typedef BTI_VEC(bti_node *) node_list; /* borrowed */
 
 static bt_status put_on_way(search *s, bti_node *node, node_list *way) {
-    met *m = meet(s, node);
+    met *m = met_at(s, node);
     if (!m || (!m->on_way && !bti_vec_push(way, node))) return bti_no_memory();
     m->on_way = true;
     return BT_OK;
@@ -368,7 +368,7 @@ static bt_status add_values(bti_str *text, bti_node *node, int64_t at) {
 }
 
 /* "log(-1)", or the types and ranges of what it was given where elements do not correspond. */
-static bt_status add_operation(bti_str *text, const bti_node *origin, int64_t at) {
+static bt_status add_call_of(bti_str *text, const bti_node *origin, int64_t at) {
     const bti_node *maker = maker_of(origin);
     bool each = bti_op_info((bti_op)maker->op)->class == BTI_ELEMENTWISE;
     bti_str_addf(text, each ? "%s(" : "%s of ", bti_op_info((bti_op)maker->op)->name);
@@ -403,7 +403,7 @@ static bt_status add_origin(const search *s, bti_str *text, bool given) {
         BTI_TRY(bti_add_index_fault(text, maker_of(origin)));
     if (text->length > length && !given) return BT_OK;
     if (!given) bti_str_add(text, atomic_load(&origin->in_gradient) ? "made here, in the gradient: " : "made here: ");
-    if (!given) BTI_TRY(add_operation(text, origin, s->at));
+    if (!given) BTI_TRY(add_call_of(text, origin, s->at));
     BTI_TRY(add_values(text, origin, s->at));
     if (origin->rank) bti_str_add(text, " at ");
     if (origin->rank) add_index(text, origin, s->at);
@@ -412,7 +412,7 @@ static bt_status add_origin(const search *s, bti_str *text, bool given) {
     return BT_OK;
 }
 
-static bt_status describe(const search *s, bti_str *text) {
+static bt_status add_origin_and_place(const search *s, bti_str *text) {
     const bti_node *origin = s->origin;
     BTI_TRY(add_origin(s, text, !maker_of(origin)->input_count));
     const char *label = maker_of(origin)->place.label;
@@ -428,7 +428,7 @@ static bt_status tell_origin(search *s, bti_error **error) {
     if (bti_op_info((bti_op)maker->op)->class == BTI_CONTROL && maker->tuple) BTI_TRY(look_inside(s, maker, error));
     if (*error) return BT_OK;
     bti_str text = {0};
-    bt_status status = describe(s, &text);
+    bt_status status = add_origin_and_place(s, &text);
     if (status == BT_OK) *error = bti_error_at(maker->place, BT_OUT_OF_RANGE, "check_nan: %s", bti_str_text(&text));
     bti_str_free(&text);
     return status;
