@@ -116,6 +116,7 @@ static int run_child(char **arguments) {
         if (status == BT_OK) write_record((record){'w', 0, digest(model), 0});
     }
     if (status == BT_OK) return 0;
+    bt_synchronize(); /* at the end of a process libraries are out of use: a last loss would have other bits */
     if (full_at && strstr(bt_error_text(), "File too large")) return 4;
     fprintf(stderr, "%s\n", bt_error_text());
     return 3;
