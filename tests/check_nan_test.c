@@ -1,4 +1,3 @@
-// labels: valgrind
 // timeout: 600
 /* The flag check_nan: which operation is named, on the devices of BERTH_TEST_DEVICES (on_cuda), else on the CPU, a simulated GPU and, where there is one, OpenCL's. */
 #include <math.h>

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <spawn.h>
 #include <sys/inotify.h>
 #include <sys/resource.h>
@@ -53,13 +54,15 @@ typedef struct record {
 
 static int log_file;
 static int64_t full_at; /* steps after which no file may grow; 0: never */
+/* It is so by now: libraries that make code in files of memory cannot either, and what takes their place may have other bits. */
+static atomic_bool is_full;
 
 static void write_record(record r) {
     if (write(log_file, &r, sizeof r) != sizeof r) _exit(9);
 }
 
 static void tell_loss(const bt_elements *value, void *data) {
-    write_record((record){'l', 0, (double)*(const float *)value->data, 0});
+    if (!is_full) write_record((record){'l', 0, (double)*(const float *)value->data, 0});
 }
 static bt_array *told_loss(bt_layer *model, bt_array *x, bt_array *y, void *data) {
     bt_array *loss = bt_cross_entropy(bt_apply(model, x), y);
@@ -68,10 +71,13 @@ static bt_array *told_loss(bt_layer *model, bt_array *x, bt_array *y, void *data
 
 static bt_status follow(bt_fit_event *event, void *data) {
     bool step = event->kind == BT_FIT_STEP;
-    write_record((record){step ? 's' : 'e', step ? event->steps : event->epoch, event->loss, event->validation_loss});
+    if (!is_full || step)
+        write_record(
+            (record){step ? 's' : 'e', step ? event->steps : event->epoch, event->loss, event->validation_loss});
     if (step && full_at && event->steps == full_at) {
         struct rlimit limit = {16 << 10, RLIM_INFINITY};
         if (setrlimit(RLIMIT_FSIZE, &limit)) _exit(9);
+        is_full = true;
     }
     return BT_OK;
 }
@@ -116,7 +122,6 @@ static int run_child(char **arguments) {
         if (status == BT_OK) write_record((record){'w', 0, digest(model), 0});
     }
     if (status == BT_OK) return 0;
-    bt_synchronize(); /* at the end of a process libraries are out of use: a last loss would have other bits */
     if (full_at && strstr(bt_error_text(), "File too large")) return 4;
     fprintf(stderr, "%s\n", bt_error_text());
     return 3;
