@@ -49,6 +49,10 @@ typedef struct bt_fit_options {
      * is as it was then. With record_each it is called in each step, as it is with a strategy, with hooks on layers, and if it reads values. */
     bool record_each BTI_INITIALLY(false);
 
+    /* A parameter that is not frozen and that no gradient comes to keeps its value: the first step writes a line about it to the log. With all_gradients it fails
+     * (FAILED_PRECONDITION). If no gradient comes to any, the loss cannot fall, and the first step fails either way. */
+    bool all_gradients BTI_INITIALLY(false);
+
     /* Validation, after each epoch: rows [M, ...], or a loader whose next epoch it is; the loss and the metrics for inference. */
     bt_array *validation_x BTI_INITIALLY(NULL), *validation_y BTI_INITIALLY(NULL);
     bt_loader *validation BTI_INITIALLY(NULL);
@@ -93,7 +97,9 @@ typedef struct bt_fit_report {
 
 /* Trains on the rows of x [N, ...] and y [N, ...], on the devices of the model: each batch is cut where x and y are and
  * moved to the model, as bt_train_step does. Progress is written to standard error: one line on a terminal (steps, loss, metrics, rate, time left), else a line for each epoch.
- * Blocks until training is done. A step that failed is always reported, the last one too: the variables are as after the step before it. `options` may be NULL (the
+ * Blocks until training is done. A label or an index that is out of range makes the loss NaN (bt_cross_entropy, bt_take): within 32 steps, or at the end of the
+ * epoch, that ends the run with OUT_OF_RANGE, which names the label, its row, the batch and the line; any other loss that is NaN writes a line to the log, and the flag
+ * check_nan names the operation. This costs a read of a number every 16 steps. A step that failed is always reported, the last one too: the variables are as after the step before it. `options` may be NULL (the
  * defaults), `report` may be NULL. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);

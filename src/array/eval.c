@@ -19,7 +19,7 @@ typedef struct recorded {
     uint64_t nodes, bytes;    /* since the last evaluation */
     uint64_t call;            /* the last node's, by bti_public_calls */
     BTI_VEC(bti_node *) sets; /* retained */
-    bool flushing;
+    bool flushing, checking;
     bool held;     /* it neither flushes nor waits for earlier work */
     bti_place cut; /* of the operation that the last flush came after */
     uint8_t cut_op;
@@ -147,6 +147,28 @@ static void release_results(const evaluation *e) {
     }
 }
 
+static bti_result_check *_Atomic result_check;
+void bti_eval_set_check(bti_result_check *check) { atomic_store(&result_check, check); }
+
+static bool are_results_checked(void) {
+    return bti_flag_choice(BTI_FLAG_check_nan) != BTI_CHECK_OFF && !own_record.checking;
+}
+
+/* What is set meanwhile belongs to no evaluation of the check's. */
+static bt_status check_results(const evaluation *e) {
+    recorded before = own_record;
+    BTI_VEC(bti_node *) results = {0};
+    bti_node *node;
+    bt_status status = BT_OK;
+    for (size_t r = 0; (node = result_at(e, r)) && status == BT_OK; r++)
+        if (!bti_vec_push(&results, node)) status = bti_no_memory();
+    own_record = (recorded){.flushing = true, .checking = true};
+    if (status == BT_OK) status = atomic_load(&result_check)(results.items, (int)results.count);
+    own_record = before;
+    bti_vec_free(&results);
+    return status;
+}
+
 static bt_status evaluate(bti_node *const *wanted, size_t count, bool behind) {
     evaluation e = {0};
     bool deferred = bti_errors_defer(); /* the handler may evaluate */
@@ -160,9 +182,18 @@ static bt_status evaluate(bti_node *const *wanted, size_t count, bool behind) {
     if (status == BT_OK && e.order.count) status = submit_order(&e, wanted, count, behind);
     retain_results(&e);
     bti_claim_end(&e.order);
-    release_results(&e);
+    bti_prepared *checked = status == BT_OK && e.submitted.prepared && are_results_checked()
+                                ? bti_prepared_retain(e.submitted.prepared)
+                                : NULL;
+    if (!checked) release_results(&e);
     bti_errors_tell_deferred(deferred);
     bti_exec_begin_submitted(&e.submitted);
+    if (checked) {
+        e.submitted.prepared = checked;
+        status = check_results(&e);
+        release_results(&e);
+        bti_prepared_release(checked);
+    }
     bti_plan_key_free(&e.key);
     return status;
 }

@@ -33,6 +33,10 @@ void bti_eval_recorded(const bti_node *node);
 bool bti_eval_hold(bool holds);
 /* BERTH_SYNC: computes it now. */
 void bti_eval_sync(bt_array *array);
+/* With the flag check_nan: called after each evaluation with its results, which are DONE and know how they were made; what it evaluates is not
+ * checked in turn. Its status is that of the evaluation. ops/check_nan.c sets it before main. */
+typedef bt_status bti_result_check(bti_node *const *results, int count);
+void bti_eval_set_check(bti_result_check *check);
 /* Nodes that shared variables were set to and that the next evaluation of this thread computes. */
 bool bti_eval_note_set(bti_node *node);
 

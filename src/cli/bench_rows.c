@@ -386,7 +386,7 @@ static const struct {
 int bench_common_row_count(void) {
     return COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
            BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_MODEL_ROWS + BENCH_GPT_ROWS +
-           BENCH_LOOP_ROWS;
+           BENCH_GPT2_ROWS + BENCH_LOOP_ROWS;
 }
 int bench_row_count(void) {
     return bench_common_row_count() + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows);

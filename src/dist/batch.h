@@ -30,6 +30,7 @@ typedef struct bti_train {
     int64_t rows;     /* of the batch */
     bt_array **grads; /* [parameter][shard], weighted */
     bool hooks;       /* layers look at gradients */
+    bool *flows;      /* by parameter; NULL: the optimiser's gradients have been looked at */
 } bti_train;
 
 /* sums.c */
@@ -50,8 +51,10 @@ bti_node *bti_states_find(const bti_states *states, const bt_shared *state);
 bt_status bti_fail_unset_state(const bt_shared *state);
 /* Sets what the layers set, combined over the shards, on all replicas; the sets are waiting to be committed with the step's. */
 bt_status bti_set_states(const bti_train *s);
-/* means.c: grads[] gets the gradients of the loss (the shard's, scaled) by the parameters, and by its means, which are kept. */
-bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads);
+/* means.c: grads[] gets the gradients of the loss (the shard's, scaled) by the parameters, and by its means, which are kept; flows
+ * (or NULL): as of bti_grad_both. */
+bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads,
+                                 bool *flows);
 /* Records again what depends on means over all shards, with the means in place. */
 bt_status bti_put_means_in_place(bti_train *s);
 

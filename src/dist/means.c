@@ -20,7 +20,8 @@ static bt_array *cotangent_input(const bti_node *own) {
     return bti_input_on(placement, (bt_dtype)own->dtype, own->rank, own->shape);
 }
 
-bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads) {
+bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads,
+                                 bool *flows) {
     int count = (int)shard->means.own.count;
     bt_array **inputs = bti_alloc((size_t)count * sizeof *inputs), *total = loss;
     bool room = inputs && bti_vec_reserve(&shard->cotangents, (size_t)count) &&
@@ -32,7 +33,7 @@ bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_
         total = bt_add(total, bt_sum(bt_mul(bti_array_on(shard->means.own.items[k]), cotangent), BT_ALL, false));
         inputs[k] = bti_array_on(shard->means.inputs.items[k]);
     }
-    if (room) status = bti_grad_both(total, s->parameters, s->parameter_count, inputs, count, grads);
+    if (room) status = bti_grad_both(total, s->parameters, s->parameter_count, inputs, count, grads, flows);
     for (int k = 0; k < count && room; k++)
         shard->own_cotangents.items[shard->own_cotangents.count++] = grads[s->parameter_count + k];
     bti_free(inputs);

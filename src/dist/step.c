@@ -6,8 +6,10 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "dist/batch.h"
+#include "dist/flows.h"
 #include "dist/pipeline.h"
 #include "function/shared.h"
+#include "grad/grad.h"
 #include "nn/optimizer.h"
 #include "ops/primitive.h"
 
@@ -19,8 +21,11 @@ static bt_status record_shard(bti_train *s, int number, bt_array *x, bt_array *y
     bt_array **grads = bti_calloc((size_t)s->parameter_count + means, sizeof *grads);
     if (!grads) return bti_no_memory();
     bt_array *scaled = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, own->loss);
-    bt_status status = means ? bti_grad_through_means(s, own, scaled, grads)
-                             : bt_grad_shared(scaled, s->parameters, s->parameter_count, grads);
+    bool *flows = number == 0 ? s->flows : NULL;
+    bt_status status = means ? bti_grad_through_means(s, own, scaled, grads, flows)
+                             : bti_grad_both(scaled, s->parameters, s->parameter_count, NULL, 0, grads, flows);
+    if (status == BT_OK && flows)
+        status = bti_check_flows(s->optimizer, s->model, s->parameters, flows, s->parameter_count, own->loss);
     for (int p = 0; p < s->parameter_count; p++) s->grads[p * s->shard_count + number] = grads[p];
     bti_free(grads);
     return status;
@@ -239,6 +244,7 @@ static void free_step(bti_train *s) {
     bti_free(s->parameters);
     bti_free(s->shards);
     bti_free(s->grads);
+    bti_free(s->flows);
 }
 
 bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
@@ -260,8 +266,10 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
         s.parameters = bti_alloc((size_t)s.parameter_count * sizeof *s.parameters);
         s.shards = bti_calloc((size_t)s.shard_room, sizeof *s.shards);
         s.grads = bti_calloc((size_t)s.parameter_count * (size_t)s.shard_room, sizeof *s.grads);
+        bool checks = atomic_load(&optimizer->gradients) != BTI_GRADIENTS_KNOWN;
+        if (checks) s.flows = bti_calloc((size_t)s.parameter_count + 1, sizeof *s.flows);
         bt_status status = BT_OK;
-        if (s.parameters && s.shards && s.grads) {
+        if (s.parameters && s.shards && s.grads && (s.flows || !checks)) {
             keep_thawed(&s);
             status = record_train_step(&s, x, y);
         } else

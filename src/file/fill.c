@@ -70,8 +70,8 @@ bt_status bti_differences_end(bti_differences *d, const char *path, bt_status be
     add_part(&all, &d->different, d->different_count);
     bt_status status = before;
     if (before == BT_OK && d->missing_count + d->extra_count + d->different_count)
-        status = bti_fail(BT_INVALID_ARGUMENT, "%s does not fit the %s (nothing was changed)%s", path, what_of(d),
-                          bti_str_text(&all));
+        status = bti_fail(BT_INVALID_ARGUMENT, "%s does not fit the %s (nothing was changed)%s%s%s", path, what_of(d),
+                          bti_str_text(&all), d->mend ? "; " : "", d->mend ? d->mend : "");
     bti_str_free(&all);
     return status;
 }

@@ -19,6 +19,7 @@ bt_status bti_fill_model(bt_layer *model, const bt_tensors *file, const char *(*
 /* What does not fit, as a text: "; missing in the file: "a", "b"". */
 typedef struct bti_differences {
     const char *what; /* what the file does not fit; NULL: "model" */
+    const char *mend; /* what to do, at the end of the error; NULL: nothing is said */
     bti_str missing, extra, different;
     int missing_count, extra_count, different_count;
 } bti_differences;

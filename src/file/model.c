@@ -241,6 +241,14 @@ static bt_status load_values(model *m, const bt_tensors *file) {
     return bt_set_all(m->variables, m->values, m->count);
 }
 
+static bt_status refuse_checkpoint(const bt_tensors *file, const bt_load_options *o) {
+    if (o->rename || bti_names_find(&file->names, "fit.numbers") < 0) return BT_OK;
+    return bti_fail(
+        BT_INVALID_ARGUMENT,
+        "%s is a checkpoint of bt_fit, whose names differ; .rename = \"model.*=*;*=\" loads the model from it",
+        file->file.path);
+}
+
 bt_status bt_load_model(const char *path, bt_layer *layer, const bt_load_options *options) {
     BTI_PUBLIC("bt_load_model");
     model m;
@@ -249,6 +257,7 @@ bt_status bt_load_model(const char *path, bt_layer *layer, const bt_load_options
     if (options) BTI_TRY(bti_options_take(&load_layout, "bt_load_model", options, &o));
     bt_status status = model_open(&m, layer);
     if (status == BT_OK) status = bt_tensors_open(path, &file);
+    if (status == BT_OK) status = refuse_checkpoint(file, &o);
     if (status == BT_OK) status = compare_with_file(&m, layer, file, &o);
     if (status == BT_OK) status = load_values(&m, file);
     bt_tensors_close(file);

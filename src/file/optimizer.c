@@ -78,7 +78,7 @@ static bt_status load_states(const char *path, bt_optimizer *optimizer, states *
     bt_status status = bt_tensors_open(path, &file);
     if (status == BT_OK) status = check_rule(file, optimizer, &rate);
     if (status == BT_OK)
-        status = bti_variables_read(file, "optimiser", s->variables, s->names, s->count, NULL, s->values);
+        status = bti_variables_read(file, "optimiser", NULL, s->variables, s->names, s->count, NULL, s->values);
     if (isnan(rate)) rate = bt_optimizer_rate(optimizer);
     if (status == BT_OK) status = bti_optimizer_restore(optimizer, s->variables, s->values, s->count, rate);
     bt_tensors_close(file);

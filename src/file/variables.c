@@ -23,9 +23,9 @@ static bt_status list_extra(const bt_tensors *file, const char *const *names, in
     return status;
 }
 
-static bt_status compare(const bt_tensors *file, const char *what, const char *const *names, int count,
-                         const char *beside, bt_array *const *values) {
-    bti_differences d = {.what = what};
+static bt_status compare(const bt_tensors *file, const char *what, const char *mend, const char *const *names,
+                         int count, const char *beside, bt_array *const *values) {
+    bti_differences d = {.what = what, .mend = mend};
     bt_status status = list_extra(file, names, count, beside, &d);
     for (int i = 0; i < count && status == BT_OK; i++) {
         int index = bti_names_find(&file->names, names[i]);
@@ -41,13 +41,13 @@ static bt_status compare(const bt_tensors *file, const char *what, const char *c
     return bti_differences_end(&d, file->file.path, status);
 }
 
-bt_status bti_variables_read(const bt_tensors *file, const char *what, bt_shared *const *variables,
+bt_status bti_variables_read(const bt_tensors *file, const char *what, const char *mend, bt_shared *const *variables,
                              const char *const *names, int count, const char *beside, bt_array **values) {
     for (int i = 0; i < count; i++) {
         values[i] = bt_value(variables[i]);
         BTI_TRY(bti_fail_with(bti_array_error(values[i])));
     }
-    BTI_TRY(compare(file, what, names, count, beside, values));
+    BTI_TRY(compare(file, what, mend, names, count, beside, values));
     for (int i = 0; i < count; i++) {
         BT_ON(bt_device_long_name(bt_device_of(values[i])))
             values[i] = file->format->read(file, bti_names_find(&file->names, names[i]));

@@ -22,7 +22,7 @@
 
 static bool told_of_each_operation(void) {
     return bti_flag_choice(BTI_FLAG_explain) != BTI_EXPLAIN_OFF || bti_flag_bool(BTI_FLAG_log_device_placement) ||
-           bti_flag_bool(BTI_FLAG_sync);
+           bti_flag_bool(BTI_FLAG_sync) || bti_flag_choice(BTI_FLAG_check_nan) != BTI_CHECK_OFF;
 }
 
 static bool can_run_by_plan(const bt_function *f, bt_array *const *arguments) {

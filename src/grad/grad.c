@@ -41,7 +41,7 @@ static bt_status cut_off(const bti_node *cut, int index) {
 
 /* The gradients by wrt[i], the first `shared` of which are values of shared variables and stand for these, in the caller's scope. */
 static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, bt_array *const *wrt, int shared,
-                           int count, bt_array **grads) {
+                           int count, bt_array **grads, bool *flows) {
     bti_gradient_target *targets = bti_calloc((size_t)count + 1, sizeof *targets);
     if (!targets) return poison_gradients(call, bti_no_memory(), count, grads);
     int distinct = 0;
@@ -56,6 +56,7 @@ static bt_status gradients(bti_public *call, bt_array *y, bt_array *cotangent, b
         bti_gradient_target key = bti_target_of(node, i < shared);
         const bti_gradient_target *found = bsearch(&key, targets, (size_t)distinct, sizeof key, bti_compare_targets);
         if (found->cut && (status = cut_off(found->cut, i)) != BT_OK) break;
+        if (flows && i < shared) flows[i] = found->gradient;
         bt_array *gradient = found->gradient ? found->gradient : zeros_where(node, wrt[i]);
         status = bti_fail_with(bti_array_error(gradient));
         grads[i] = bti_public_keep(call, bti_array_on(bti_node_of(gradient)));
@@ -115,11 +116,11 @@ bt_status bt_grad(bt_array *loss, bt_array *const *wrt, int count, bt_array **gr
     bt_status status = check_loss(loss);
     if (status == BT_OK) status = check_arrays(wrt, count);
     if (status != BT_OK) return poison_gradients(&bti_public_, status, count, grads);
-    return gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), wrt, 0, count, grads);
+    return gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), wrt, 0, count, grads, NULL);
 }
 
 bt_status bti_grad_both(bt_array *loss, bt_shared *const *shared, int shared_count, bt_array *const *arrays, int count,
-                        bt_array **grads) {
+                        bt_array **grads, bool *flows) {
     BTI_PUBLIC("bt_grad_shared");
     int all = shared_count + count;
     bt_status status = check_loss(loss);
@@ -130,7 +131,8 @@ bt_status bti_grad_both(bt_array *loss, bt_shared *const *shared, int shared_cou
         status = bti_fail_with(bti_array_error(values[i]));
     }
     if (status == BT_OK)
-        status = gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), values, shared_count, all, grads);
+        status =
+            gradients(&bti_public_, loss, ones_where(bti_node_of(loss), loss), values, shared_count, all, grads, flows);
     else
         poison_gradients(&bti_public_, status, all, grads);
     bti_free(values);
@@ -140,7 +142,7 @@ bt_status bti_grad_both(bt_array *loss, bt_shared *const *shared, int shared_cou
 bt_status bt_grad_shared(bt_array *loss, bt_shared *const *wrt, int count, bt_array **grads) {
     BTI_PUBLIC("bt_grad_shared");
     BTI_TRY(check_lists(wrt, "wrt", count, grads));
-    bt_status status = bti_grad_both(loss, wrt, count, NULL, 0, grads);
+    bt_status status = bti_grad_both(loss, wrt, count, NULL, 0, grads, NULL);
     for (int i = 0; i < count; i++) grads[i] = bti_public_keep(&bti_public_, grads[i]);
     return status;
 }
@@ -179,7 +181,7 @@ bt_status bt_vjp(bt_array *y, bt_array *cotangent, bt_array *const *wrt, int cou
     bt_status status = check_cotangent(y, &cotangent);
     if (status == BT_OK) status = check_arrays(wrt, count);
     if (status != BT_OK) return poison_gradients(&bti_public_, status, count, grads);
-    return gradients(&bti_public_, y, cotangent, wrt, 0, count, grads);
+    return gradients(&bti_public_, y, cotangent, wrt, 0, count, grads, NULL);
 }
 
 /* The one gradient carries the cause when there is one. */

@@ -12,6 +12,7 @@
 #include "base/sized.h"
 #include "function/shared.h"
 #include "nn/layer.h"
+#include "ops/primitive.h"
 
 /* --- weights -------------------------------------------------------------------------------------------------------------- */
 
@@ -57,10 +58,33 @@ typedef struct dense_settings {
     bool bias;
 } dense_settings;
 
+/* NULL: the sizes fit, or are not known, or the product says what is wrong. */
+static bt_array *refuse_size(const bt_array *x, const bt_array *weight) {
+    if (bti_array_error(x) || bti_array_error(weight) || !bti_rank(x)) return NULL;
+    int64_t size = bti_shape(x)[bti_rank(x) - 1], in = bti_shape(weight)[0], out = bti_shape(weight)[1];
+    if (bti_size_is_symbolic(size) || size == in) return NULL;
+    BTI_CALL("bt_apply");
+    int64_t all = bti_size_of_axes(x, UINT32_MAX - 1);
+    bti_str flat = {0};
+    if (bti_rank(x) > 2 && !bti_size_is_symbolic(all))
+        bti_str_addf(&flat, ", and bt_dense(%lld, %lld, ...) takes it behind bt_flatten_layer()", (long long)all,
+                     (long long)out);
+    bt_array *refused = bti_poisonf(
+        BT_INVALID_ARGUMENT,
+        "x %s and the weight %s do not fit: the last axis of x must be %lld; bt_dense(%lld, %lld, ...) takes "
+        "such an x%s",
+        bti_shape_string(x).text, bti_shape_string(weight).text, (long long)in, (long long)size, (long long)out,
+        bti_str_text(&flat));
+    bti_str_free(&flat);
+    return refused;
+}
+
 static bt_array *apply_dense(bt_layer *layer, bt_array *x, void *data) {
     const dense_settings *settings = data;
     x = bti_bring_to_weight(layer, x);
-    bt_array *y = bt_matmul(x, bt_layer_parameter(layer, "weight"));
+    bt_array *weight = bt_layer_parameter(layer, "weight"), *refused = refuse_size(x, weight);
+    if (refused) return refused;
+    bt_array *y = bt_matmul(x, weight);
     if (settings->bias) y = bti_add_bias(y, bt_layer_parameter(layer, "bias"));
     return bti_activate(settings->activation, y);
 }

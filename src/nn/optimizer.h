@@ -82,6 +82,12 @@ typedef struct bti_schedule_made {
     bt_custom *own;
 } bti_schedule_made;
 
+typedef enum bti_gradients {
+    BTI_GRADIENTS_WARN,   /* writes a line to the log */
+    BTI_GRADIENTS_NEEDED, /* fails */
+    BTI_GRADIENTS_KNOWN   /* nothing: a step has looked at them */
+} bti_gradients;
+
 struct bt_optimizer {
     bti_owned head;
     const bti_optimizer_rule *rule;
@@ -91,7 +97,9 @@ struct bt_optimizer {
     /* lists that only grow at their heads, so any thread may read them meanwhile */
     _Atomic(bti_optimizer_entry *) entries;
     _Atomic(bti_common *) commons;
-    atomic_int names; /* entries without a name of the parameter's */
+    atomic_int names;                 /* entries without a name of the parameter's */
+    atomic_int gradients;             /* bti_gradients: what a training step does with a parameter without one */
+    _Atomic(const char *) trained_by; /* the call that trains with it, for messages: "bt_fit"; NULL: bt_train_step */
 };
 
 /* INVALID_ARGUMENT for an optimiser or a parameter that cannot be used, or a list that cannot be. */

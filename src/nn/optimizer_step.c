@@ -1,6 +1,8 @@
 /* A step: the new values of parameters and states, recorded; set together, or handed out as the updates of a function. */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/flags.h"
+#include "base/label.h"
 #include "base/vec.h"
 #include "function/shared.h"
 #include "nn/optimizer.h"
@@ -212,6 +214,16 @@ static bt_status update_parameter(step *s, const live *l) {
     return BT_OK;
 }
 
+/* Labels cost time; what the flag check_nan says of results names them by it. */
+static bt_status update_named(step *s, const live *l) {
+    if (bti_flag_choice(BTI_FLAG_check_nan) == BTI_CHECK_OFF) return update_parameter(s, l);
+    const char *outer = bti_call_place().label, *name = bt_shared_name(l->entry->parameter);
+    const char *before = bti_call_set_label(*name ? bti_label(outer, name) : outer);
+    bt_status status = update_parameter(s, l);
+    bti_call_set_label(before);
+    return status;
+}
+
 /* --- the step --------------------------------------------------------------------------------------------------------- */
 
 static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array *const *grads, int count) {
@@ -228,7 +240,7 @@ static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array
     }
     if (s->optimizer->numbers.loss_scale > 0) find_finite(s);
     BTI_TRY(clip_grads(s));
-    for (int i = 0; i < s->count; i++) BTI_TRY(update_parameter(s, &s->live[i]));
+    for (int i = 0; i < s->count; i++) BTI_TRY(update_named(s, &s->live[i]));
     update_commons(s);
     return BT_OK;
 }

@@ -12,7 +12,16 @@
 /* --- variables -------------------------------------------------------------------------------------------------- */
 
 bt_status bti_rate_check(double rate) {
-    return isfinite(rate) ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "the rate is %g; it must be a finite number", rate);
+    if (!isfinite(rate))
+        return bti_fail(BT_INVALID_ARGUMENT, "the rate is %s; it must be a finite number",
+                        isnan(rate) ? "nan"
+                        : rate < 0  ? "-inf"
+                                    : "inf");
+    if (rate < 0)
+        return bti_fail(
+            BT_INVALID_ARGUMENT,
+            "the rate is %g; it must not be negative: what is to grow has its negative as the loss (bt_neg)", rate);
+    return BT_OK;
 }
 
 bt_array *bti_rate_array(double rate, bt_dtype dtype, bt_device *device) {

@@ -1,6 +1,8 @@
 /* Losses. Where a branch is not taken, its gradient must be finite, so that 0 times it is 0. */
 #include <math.h>
+#include <string.h>
 
+#include "base/log.h"
 #include "base/sized.h"
 #include "ops/primitive.h"
 
@@ -55,6 +57,36 @@ static bt_dtype as_floats(bt_array **x, bt_array **y) {
     return dtype;
 }
 
+/* [N, 1] beside [N] makes [N, N]: no loss of elements, but of all pairs, which nobody asks a mean or a sum of. */
+static bool loss_shapes_fit(const bt_array *x, const bt_array *y, const bt_loss_options *o, bt_array **poison) {
+    const bt_array *longer = bti_rank(x) >= bti_rank(y) ? x : y, *other = longer == x ? y : x;
+    int more = bti_rank(longer) - bti_rank(other);
+    bool repeats_longer = false, repeats_other = more > 0;
+    for (int d = more; d < bti_rank(longer); d++) {
+        int64_t size = bti_shape(longer)[d], beside = bti_shape(other)[d - more];
+        repeats_longer = repeats_longer || (size == 1 && beside != 1);
+        repeats_other = repeats_other || (beside == 1 && size != 1);
+    }
+    *poison = NULL;
+    if (repeats_longer && repeats_other && o->reduction != BT_REDUCE_NONE)
+        *poison =
+            bti_poisonf(BT_INVALID_ARGUMENT,
+                        "the shapes %s and %s make a loss of all pairs; bt_reshape gives one of them the shape of "
+                        "the other, or, where pairs are meant, reduce it by hand (.reduction = BT_REDUCE_NONE)",
+                        bti_shape_string(x).text, bti_shape_string(y).text);
+    return !*poison;
+}
+
+/* An activation that the loss has inside, applied before it. Told once. */
+static void warn_of_twice(const bt_array *logits, const char *activation) {
+    static atomic_bool told;
+    const char *name = bti_node_of(logits)->place.name;
+    if (!name || strcmp(name, activation) != 0 || atomic_exchange(&told, true)) return;
+    bti_place of = bti_node_of(logits)->place, here = bti_call_place();
+    bti_log("%s:%d: %s takes logits and applies %s itself; %s:%d has applied it already, so that gradients are small",
+            bti_site_file(here.site), here.site.line, here.name, activation, bti_site_file(of.site), of.site.line);
+}
+
 /* The mean or the sum of all elements: a scalar. */
 static bt_array *mean_of_all(bt_array *x) {
     uint32_t all = (UINT32_C(1) << bti_rank(x)) - 1;
@@ -80,12 +112,16 @@ static bt_array *reduced(bt_array *losses, const bt_loss_options *o, bt_dtype dt
 }
 
 static bt_array *squares(bt_array *x, bt_array *y, const bt_loss_options *o) {
+    bt_array *poison;
+    if (!loss_shapes_fit(x, y, o, &poison)) return poison;
     bt_dtype dtype = as_floats(&x, &y);
     bt_array *d = bti_binary(BTI_OP_sub, x, y);
     return reduced(bti_binary(BTI_OP_mul, d, d), o, dtype);
 }
 
 static bt_array *distances(bt_array *x, bt_array *y, const bt_loss_options *o) {
+    bt_array *poison;
+    if (!loss_shapes_fit(x, y, o, &poison)) return poison;
     bt_dtype dtype = as_floats(&x, &y);
     return reduced(bti_unary(BTI_OP_abs, bti_binary(BTI_OP_sub, x, y)), o, dtype);
 }
@@ -93,6 +129,8 @@ static bt_array *distances(bt_array *x, bt_array *y, const bt_loss_options *o) {
 /* d = |x - y|, q = min(d, delta): q * (d - q/2) is both forms. */
 static bt_array *huber(bt_array *x, bt_array *y, double delta, const bt_loss_options *o) {
     if (!(delta > 0)) return bti_poisonf(BT_INVALID_ARGUMENT, "delta is %g; it must be greater than 0", delta);
+    bt_array *poison;
+    if (!loss_shapes_fit(x, y, o, &poison)) return poison;
     bt_dtype dtype = as_floats(&x, &y);
     bt_array *d = bti_unary(BTI_OP_abs, bti_binary(BTI_OP_sub, x, y));
     bt_array *q = bti_binary(BTI_OP_minimum, d, bti_scalar_like(delta, d));
@@ -112,6 +150,9 @@ static bt_array *binary_with_positive(bt_array *logits, bt_array *targets, bt_ar
 }
 
 static bt_array *binary_cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *o) {
+    bt_array *poison;
+    if (!loss_shapes_fit(logits, targets, o, &poison)) return poison;
+    warn_of_twice(logits, "bt_sigmoid");
     bt_dtype dtype = as_floats(&logits, &targets);
     if (o->positive_weights) return reduced(binary_with_positive(logits, targets, o->positive_weights), o, dtype);
     /* In this order, as the difference is exact for targets of 0 and 1: what is right by far keeps its small loss. */
@@ -230,8 +271,12 @@ static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_l
     bt_array *log_sum = bti_unary(BTI_OP_log, bti_sum_of_exp(x, last));
     bt_array *size = bti_size_scalar(count, BT_I64);
     bt_array *within = bti_binary(BTI_OP_and, bti_binary(BTI_OP_le, bti_scalar(0, BT_I64), classes),
-                                  bti_binary(BTI_OP_lt, classes, size));
-    bt_array *rows = bti_binary(BTI_OP_sub, log_sum, picked);
+                                  bti_binary(BTI_OP_lt, classes, size)); /* check_indices.c knows this form */
+    bt_array *rows = bti_binary(BTI_OP_sub, log_sum, picked), *left_out = NULL;
+    if (o->ignore) {
+        left_out = bti_binary(BTI_OP_eq, classes, bti_scalar_bits((uint64_t)o->ignored, BT_I64));
+        within = bti_binary(BTI_OP_or, within, left_out);
+    }
     if (o->weights) {
         bt_array *shares = bti_where(hit, weights_for(o->weights, x), zero);
         counts = bti_reduce(BTI_OP_sum, shares, mask);
@@ -241,17 +286,27 @@ static bt_array *loss_of_classes(bt_array *logits, bt_array *targets, const bt_l
     rows = bti_drop_axes(bti_where(within, rows, bti_scalar_like(NAN, x)), mask);
     if (o->label_smoothing > 0) rows = smoothed(rows, x, log_sum, count, o);
     if (o->ignore) {
-        bt_array *left_out =
-            bti_drop_axes(bti_binary(BTI_OP_eq, classes, bti_scalar_bits((uint64_t)o->ignored, BT_I64)), mask);
+        left_out = bti_drop_axes(left_out, mask);
         rows = bti_where(left_out, zero, rows);
         counts = bti_where(left_out, zero, counts ? counts : bti_scalar_like(1, x));
     }
     return reduced_rows(rows, counts, o, dtype);
 }
 
+/* What is usual and nearly right. */
+static const char *mend_of_targets(const bt_array *logits, const bt_array *targets) {
+    int rank = bti_rank(logits);
+    bool rows = rank > 0 && bti_shapes_may_equal(rank - 1, bti_shape(logits), bti_rank(targets), bti_shape(targets));
+    if (rows) return "; bt_cast(targets, BT_I32) makes numbers of classes integers";
+    bool column = rank > 0 && bti_rank(targets) == rank && bti_shape(targets)[rank - 1] == 1 &&
+                  bti_shapes_may_equal(rank - 1, bti_shape(logits), rank - 1, bti_shape(targets));
+    return column ? "; bt_squeeze(targets, -1) takes off the axis of size 1" : "";
+}
+
 static bt_array *cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *o) {
     int rank = bti_rank(logits);
     bt_array *poison;
+    warn_of_twice(logits, "bt_softmax");
     if (rank > 0 && !class_weights_fit(logits, o, &poison)) return poison;
     /* where it is not known that sizes are equal, calls check the reshape */
     if (rank > 0 && bti_shapes_may_equal(rank, bti_shape(logits), bti_rank(targets), bti_shape(targets)))
@@ -261,9 +316,9 @@ static bt_array *cross_entropy(bt_array *logits, bt_array *targets, const bt_los
         return loss_of_classes(logits, bti_reshape(targets, rank - 1, bti_shape(logits)), o);
     return bti_poisonf(BT_INVALID_ARGUMENT,
                        "logits %s and targets %s %s do not fit: targets must have the shape of logits, or be integers "
-                       "without the last axis",
-                       bti_shape_string(logits).text, bt_dtype_name(bti_dtype(targets)),
-                       bti_shape_string(targets).text);
+                       "without the last axis%s",
+                       bti_shape_string(logits).text, bt_dtype_name(bti_dtype(targets)), bti_shape_string(targets).text,
+                       mend_of_targets(logits, targets));
 }
 
 bt_array *bt_cross_entropy(bt_array *logits, bt_array *targets, const bt_loss_options *options) {

@@ -305,6 +305,8 @@ static bt_status check_run(const bti_checkpoints *c, const bt_tensors *file, con
                            "%s is of a run with other metrics; take another folder, or .fresh = true", path);
 }
 
+static const char other_model[] = "it is of another model: take another folder, or .fresh = true";
+
 static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
     variables v;
     bt_status status = list_variables(c, &v);
@@ -314,7 +316,8 @@ static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
     for (int i = 0; i < v.count && status == BT_OK; i++) names[i] = bti_str_text(&v.names[i]);
     BT_SCOPE {
         if (status == BT_OK)
-            status = bti_variables_read(file, "model and its optimiser", v.list, names, v.count, own, values);
+            status =
+                bti_variables_read(file, "model and its optimiser", other_model, v.list, names, v.count, own, values);
         if (status == BT_OK) status = bt_set_all(v.list, values, v.count);
     }
     bti_free(values);

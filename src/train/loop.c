@@ -7,6 +7,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/flags.h"
+#include "base/log.h"
+#include "base/quote.h"
+#include "base/str.h"
+#include "nn/optimizer.h"
+#include "ops/check.h"
 
 enum { STEPS_BETWEEN_READS = 16 }; /* the loss shown is this many steps old, so reading it does not wait */
 
@@ -66,7 +72,17 @@ static bool wants_checkpoint(const bti_fit *f, bool epoch_ended) {
     return o->checkpoint_seconds > 0 && bti_now_seconds() - f->saved >= o->checkpoint_seconds;
 }
 
+/* A folder that was forgotten is a usual surprise. */
+static void tell_of_resume(const bti_fit *f) {
+    bool over = f->stopped || f->now.epoch >= f->options.epochs;
+    if (f->options.quiet) return;
+    bti_log("%s: goes on from the checkpoints in \"%s\", after %lld steps and %lld of %d epochs%s", f->name,
+            bti_quote(f->options.checkpoints).text, (long long)f->now.steps, (long long)f->now.epoch, f->options.epochs,
+            over ? ": nothing is left to do (more epochs, another folder, or .fresh = true)" : "");
+}
+
 static bt_status resume(bti_fit *f) {
+    BTI_CALL(f->name);
     bool found = false;
     if (!f->checkpoints || f->options.fresh) return BT_OK;
     BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found));
@@ -74,6 +90,7 @@ static bt_status resume(bti_fit *f) {
     f->before = f->now.seconds;
     f->meters.epoch = f->now.joules;
     f->stopped = f->options.patience && f->now.stale >= f->options.patience; /* it had ended early */
+    tell_of_resume(f);
     f->saved_epoch = f->now.epoch;
     f->saved_steps = f->now.steps;
     return BT_OK;
@@ -154,10 +171,121 @@ static void show_epoch(bti_fit *f, const double *row) {
 
 /* --- epochs ------------------------------------------------------------------------------------------------------------- */
 
+/* --- sums that are no numbers ------------------------------------------------------------------------------------------- */
+
+static bt_status fail_in_batch(const bti_fit *f, const bt_batch *batch, bt_status status) {
+    bti_error *cause = bti_error_last();
+    BTI_CALL(f->name);
+    status = bti_fail(status, "in batch %lld of epoch %lld: %s", (long long)batch->number + 1,
+                      (long long)batch->epoch + 1, bti_error_message(cause));
+    bti_error_release(cause);
+    return status;
+}
+
+/* Says where the batch itself has a NaN. */
+static bt_status find_nan(const bt_batch *batch, bti_str *found) {
+    bti_str where = {0};
+    bt_status status = BT_OK;
+    for (int c = 0; c < 2 && status == BT_OK && !where.length && !found->length; c++) {
+        status = bti_add_nan(&where, batch->arrays[c]);
+        if (where.length)
+            bti_str_addf(found, "; %s of batch %lld of epoch %lld has %s", c ? "y" : "x", (long long)batch->number + 1,
+                         (long long)batch->epoch + 1, bti_str_text(&where));
+    }
+    bti_str_free(&where);
+    return status;
+}
+
+/* Looks at the batches from one state of the loader to another of the same epoch, and comes back. found: the first NaN among them. */
+static bt_status check_batches(bti_fit *f, const char *from, const char *to, bti_str *found) {
+    bt_batch batch = {.size = sizeof batch};
+    bt_status status = bt_loader_restore(f->loader, from);
+    for (bool last = false; status == BT_OK && !last && bt_loader_next(f->loader, &batch);) {
+        char *state = bt_loader_state(f->loader);
+        last = !state || !strcmp(state, to);
+        bt_free(state);
+        status = bti_steps_check(&f->steps, batch.arrays[0], batch.arrays[1]);
+        if (status != BT_OK) status = fail_in_batch(f, &batch, status);
+        if (status == BT_OK) status = find_nan(&batch, found);
+    }
+    return status == BT_OK ? bt_loader_restore(f->loader, to) : status;
+}
+
+/* Ends the run if the batches since the last sum that was a number have an index or a label that there is not. */
+static bt_status explain_nan(bti_fit *f) {
+    char *known = f->known_state, *now = bt_loader_state(f->loader);
+    f->known_state = NULL;
+    bti_str found = {0};
+    bt_status status = now ? check_batches(f, known, now, &found) : bt_error_status();
+    if (status == BT_OK)
+        bti_log(
+            "%s: the loss is nan, after %lld steps%s; BERTH_FLAGS=check_nan=on names the operation that made it, and "
+            "its line",
+            f->name, (long long)f->now.steps, bti_str_text(&found));
+    bti_str_free(&found);
+    bt_free(known);
+    bt_free(now);
+    return status;
+}
+
+/* A sum of losses, and the state of the loader when it was taken, which this takes over. */
+static bt_status check_sum(bti_fit *f, double sum, char *state) {
+    bool was_known = f->known_state;
+    if (was_known && isnan(sum)) {
+        bt_free(state);
+        return explain_nan(f);
+    }
+    if (was_known) {
+        bt_free(f->known_state);
+        f->known_state = state;
+    } else
+        bt_free(state);
+    return was_known && !f->known_state ? bt_error_status() : BT_OK;
+}
+
+static void drop_late_sum(bti_fit *f) {
+    bt_assign(&f->late_sum, NULL);
+    bt_free(f->late_state);
+    f->late_state = NULL;
+}
+
 static bt_status show_late_loss(bti_fit *f, bt_array *loss) {
     bt_status status = f->late_loss ? bt_block(f->late_loss) : BT_OK;
     if (f->late_loss && status == BT_OK) f->shown_loss = bt_item(f->late_loss);
+    if (f->late_sum && status == BT_OK) status = bt_block(f->late_sum);
+    if (f->late_sum && status == BT_OK) {
+        char *state = f->late_state;
+        f->late_state = NULL;
+        status = check_sum(f, bt_item(f->late_sum), state);
+    }
+    drop_late_sum(f);
     bt_assign(&f->late_loss, loss);
+    bt_assign(&f->late_sum, f->sum);
+    f->late_state = bt_loader_state(f->loader);
+    if (status == BT_OK && !f->late_state) status = bt_error_status();
+    return status;
+}
+
+/* --- steps -------------------------------------------------------------------------------------------------------------- */
+
+/* Where a check is made of each step, the error is of this one: says which it was, and whether its loss is known. */
+static bt_status name_step(const bti_fit *f, const bt_batch *batch, bt_status status, bt_array *loss) {
+    if (bti_flag_choice(BTI_FLAG_check_nan) == BTI_CHECK_OFF || status != BT_OUT_OF_RANGE) return status;
+    bti_error *cause = bti_error_last();
+    bti_errors_aside aside = bti_errors_aside_begin();
+    double value = loss ? bt_item(loss) : NAN; /* computed again: only the update may have failed */
+    bti_errors_aside_end(aside);
+    BTI_CALL(f->name);
+    bti_str text = {0};
+    if (isfinite(value))
+        bti_str_addf(&text, "the loss, %g, is a number, but its gradients are not", value);
+    else
+        bti_str_add(&text, "the loss is no number");
+    status = bti_fail(status, "in step %lld (epoch %lld, batch %lld) %s: %s", (long long)f->now.steps + 1,
+                      (long long)f->now.epoch + 1, (long long)batch->number + 1, bti_str_text(&text),
+                      bti_error_message(cause));
+    bti_str_free(&text);
+    bti_error_release(cause);
     return status;
 }
 
@@ -167,6 +295,7 @@ static bt_status run_step(bti_fit *f, const bt_batch *batch) {
         bt_array *loss = NULL;
         status = bti_steps_run(&f->steps, batch->arrays[0], batch->arrays[1], &loss, &f->sum);
         if (status == BT_OK && (int64_t)f->now.steps % STEPS_BETWEEN_READS == 0) status = show_late_loss(f, loss);
+        if (status != BT_OK) status = name_step(f, batch, status, loss);
     }
     if (status != BT_OK) return status;
     f->now.steps++;
@@ -198,7 +327,12 @@ static bt_status run_batches(bti_fit *f) {
 static bt_status settle(bti_fit *f, double *loss) {
     double start = bti_now_seconds();
     bt_status status = f->sum ? bt_block(f->sum) : BT_OK;
-    if (status == BT_OK && f->sum) *loss = f->shown_loss = bt_item(f->sum) / f->now.rows;
+    if (status == BT_OK && f->sum) {
+        double sum = bt_item(f->sum);
+        *loss = f->shown_loss = sum / f->now.rows;
+        status = check_sum(f, sum, bt_loader_state(f->loader));
+    }
+    drop_late_sum(f);
     if (status == BT_OK) status = bti_steps_settle(&f->steps);
     (void)end_phase(f, BTI_PHASE_STEPS, start);
     return status;
@@ -270,23 +404,20 @@ static bt_status end_checkpoints(bti_fit *f) {
 }
 static bt_status report_run(bti_fit *f) { return write_report(f); }
 
-static bt_status begin_run(bti_fit *f) {
-    f->steps_per_epoch = bt_loader_batches(f->loader);
-    f->began = f->saved = bti_now_seconds();
-    bti_meters_begin(&f->meters, f->model, f->options.strategy);
-    f->now.best = NAN;
-    f->saved_steps = -1;
-    bti_steps_begin(&f->steps);
-    if (f->validation) {
-        if (!(f->judge = bti_calloc(1, sizeof *f->judge))) return bti_no_memory();
-        *f->judge = (bti_judge){.model = f->model,
-                                .loss = f->options.loss,
-                                .loss_data = f->options.loss_data,
-                                .metrics = f->options.metrics,
-                                .count = f->options.metric_count,
-                                .confuses = f->options.report &&
-                                            f->options.metric_count}; /* else a loss may be all that a model has */
-    }
+static bt_status begin_validation(bti_fit *f) {
+    if (!f->validation) return BT_OK;
+    if (!(f->judge = bti_calloc(1, sizeof *f->judge))) return bti_no_memory();
+    *f->judge = (bti_judge){.model = f->model,
+                            .loss = f->options.loss,
+                            .loss_data = f->options.loss_data,
+                            .metrics = f->options.metrics,
+                            .count = f->options.metric_count,
+                            .confuses = f->options.report &&
+                                        f->options.metric_count}; /* else a loss may be all that a model has */
+    return BT_OK;
+}
+
+static bt_status begin_checkpoints(bti_fit *f) {
     if (!f->options.checkpoints) return BT_OK;
     int keep = f->options.checkpoint_keep ? f->options.checkpoint_keep : 3;
     f->checkpoints = bti_checkpoints_new(f->options.checkpoints, keep, f->model, f->optimizer);
@@ -295,8 +426,24 @@ static bt_status begin_run(bti_fit *f) {
     return resume(f);
 }
 
+static bt_status begin_run(bti_fit *f) {
+    f->steps_per_epoch = bt_loader_batches(f->loader);
+    f->began = f->saved = bti_now_seconds();
+    bti_meters_begin(&f->meters, f->model, f->options.strategy);
+    f->now.best = NAN;
+    f->saved_steps = -1;
+    bti_steps_begin(&f->steps);
+    atomic_store(&f->optimizer->trained_by, f->name);
+    atomic_store(&f->optimizer->gradients, f->options.all_gradients ? BTI_GRADIENTS_NEEDED : BTI_GRADIENTS_WARN);
+    BTI_TRY(begin_validation(f));
+    BTI_TRY(begin_checkpoints(f));
+    f->known_state = bt_loader_state(f->loader);
+    return f->known_state ? BT_OK : bt_error_status();
+}
+
 static void end_run(bti_fit *f) {
     bti_steps_end(&f->steps);
+    atomic_store(&f->optimizer->trained_by, NULL);
     if (f->judge) bti_judge_clear(f->judge);
     bti_free(f->judge);
     bti_history_free(&f->history);
@@ -305,6 +452,8 @@ static void end_run(bti_fit *f) {
     bti_vec_free(&f->variables);
     bt_assign(&f->sum, NULL);
     bt_assign(&f->late_loss, NULL);
+    drop_late_sum(f);
+    bt_free(f->known_state);
 }
 
 static void fill_report(const bti_fit *f, bt_fit_report *report) {

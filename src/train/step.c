@@ -4,13 +4,19 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/flags.h"
+#include "dist/flows.h"
+#include "grad/grad.h"
 #include "nn/layer.h"
+#include "nn/training.h"
+#include "ops/check.h"
 
 /* --- a step that is recorded once -------------------------------------------------------------------------------------- */
 
 typedef struct recording {
     bt_shared **parameters; /* those that the step updates */
     bt_array **grads;
+    bool *flows;        /* by parameter: whether a gradient comes to it */
     bt_update *updates; /* of parameters, states of the optimiser and of layers */
     int parameter_count, update_count, room;
 } recording;
@@ -18,6 +24,7 @@ typedef struct recording {
 static void free_recording(recording *r) {
     bti_free(r->parameters);
     bti_free(r->grads);
+    bti_free(r->flows);
     bti_free(r->updates);
 }
 
@@ -25,7 +32,8 @@ static bt_status begin_recording(const bti_steps *s, recording *r) {
     int count = bt_parameters(s->model, NULL, 0), states = bt_states(s->model, NULL, 0);
     r->parameters = bti_calloc((size_t)count + 1, sizeof *r->parameters);
     r->grads = bti_calloc((size_t)count + 1, sizeof *r->grads);
-    if (!r->parameters || !r->grads) return bti_no_memory();
+    r->flows = bti_calloc((size_t)count + 1, sizeof *r->flows);
+    if (!r->parameters || !r->grads || !r->flows) return bti_no_memory();
     (void)bt_parameters(s->model, r->parameters, count);
     for (int p = 0; p < count; p++)
         if (!bt_shared_is_frozen(r->parameters[p])) r->parameters[r->parameter_count++] = r->parameters[p];
@@ -50,7 +58,9 @@ static bt_array *record_loss(const bti_steps *s, recording *r, bt_array *x, bt_a
 static bt_status record_updates(const bti_steps *s, recording *r, bt_array *loss) {
     BTI_TRY(bt_peek_status(loss));
     bt_array *scaled = bt_optimizer_scale_loss(s->optimizer, loss);
-    BTI_TRY(bt_grad_shared(scaled, r->parameters, r->parameter_count, r->grads));
+    BTI_TRY(bti_grad_both(scaled, r->parameters, r->parameter_count, NULL, 0, r->grads, r->flows));
+    if (atomic_load(&s->optimizer->gradients) != BTI_GRADIENTS_KNOWN)
+        BTI_TRY(bti_check_flows(s->optimizer, s->model, r->parameters, r->flows, r->parameter_count, loss));
     int count = bt_optimizer_updates(s->optimizer, r->parameters, r->grads, r->parameter_count,
                                      r->updates + r->update_count, r->room - r->update_count);
     if (count < 0) return bt_error_status();
@@ -126,6 +136,7 @@ static bti_step_shape *find_shape(bti_steps *s, bt_array *const *xy) {
 void bti_steps_begin(bti_steps *s) {
     bti_layer_ends ends = bti_layer_ends_of(s->model);
     if (s->strategy || !ends.any || ends.several || bti_has_hooks(s->model)) s->record_each = true;
+    if (bti_flag_choice(BTI_FLAG_check_nan) != BTI_CHECK_OFF) s->record_each = true; /* and evaluated in it */
 }
 
 bt_status bti_steps_prepare(const bti_steps *s) {
@@ -163,6 +174,21 @@ bt_status bti_steps_run(bti_steps *s, bt_array *x, bt_array *y, bt_array **loss,
     bool usable = bt_peek_status(x) == BT_OK && bt_peek_status(y) == BT_OK && bt_rank(x) >= 1;
     const bti_step_shape *shape = s->record_each || !usable ? NULL : find_shape(s, xy);
     return shape ? call_step(s, shape, x, y, loss, sum) : record_step(s, x, y, loss, sum);
+}
+
+bt_status bti_steps_check(const bti_steps *s, bt_array *x, bt_array *y) {
+    bti_states states = {0}; /* which nobody sets */
+    bt_status status = BT_OK;
+    BT_SCOPE {
+        bt_array *loss = NULL;
+        bti_states *before = bti_states_collect(&states);
+        BT_TRAINING(true)
+        loss = s->loss(s->model, bti_bring_batch(x, s->model), bti_bring_batch(y, s->model), s->data);
+        bti_states_collect(before);
+        if (loss && bt_peek_status(loss) == BT_OK) status = bti_check_indices(loss);
+    }
+    bti_states_free(&states);
+    return status;
 }
 
 bt_status bti_steps_settle(const bti_steps *s) { return bti_layer_settle(s->model); }

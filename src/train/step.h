@@ -30,6 +30,8 @@ void bti_steps_begin(bti_steps *steps);
 bt_status bti_steps_prepare(const bti_steps *steps);
 /* One step on x and y: *loss, its mean loss (lazy, of the innermost scope), and *sum, retained, becomes *sum + rows * loss; *sum may be NULL. Submits the work. */
 bt_status bti_steps_run(bti_steps *steps, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum);
+/* OUT_OF_RANGE: the loss of x and y takes an index, or a label, that there is not (ops/check.h). Records the loss. */
+bt_status bti_steps_check(const bti_steps *steps, bt_array *x, bt_array *y);
 /* Waits for the steps; the failure of one of them. */
 bt_status bti_steps_settle(const bti_steps *steps);
 void bti_steps_end(bti_steps *steps);
