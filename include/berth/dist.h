@@ -47,6 +47,13 @@ BT_API double bt_strategy_share(const bt_strategy *strategy, int replica);
 BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact);
 #define bt_strategy_set_exact(...) BTI_AT_MUST(bt_strategy_set_exact(__VA_ARGS__))
 
+/* Sharded: each device has the optimiser's states of its part of the parameters, and computes their updates, with the same result (ZeRO, stage 1: Rajbhandari et al. 2020).
+ * Gradients are summed on the device that owns the parameter, whose new value is copied to the others. Parameters go to devices whole, the largest first to the device with the least bytes so
+ * far. States of an optimiser that was used otherwise move in the next step; files of states are the same (file.h). In exact mode the bits are those of steps that are not sharded; else they
+ * are where devices are summed over by copies (bt_all_reduce). Errors: those of the strategy. */
+BT_API BT_MUST_USE bt_status bt_strategy_set_sharded(bt_strategy *strategy, bool sharded);
+#define bt_strategy_set_sharded(...) BTI_AT_MUST(bt_strategy_set_sharded(__VA_ARGS__))
+
 typedef struct bti_strategy_guard {
     bt_strategy *before;
     bool refused;

@@ -84,8 +84,8 @@ static bt_status run_shard(bt_parts *b, int number, const part_call *call) {
 
 bt_status bt_part_gradients(bt_array *loss, bt_shared *const *parameters, int count, bt_array **grads) {
     bti_batch_shard *shard = shard_now;
-    if (!shard || shard->part.rows == shard->part.all_rows) return bt_grad_shared(loss, parameters, count, grads);
     BTI_CALL("bt_part_gradients");
+    if (!shard || shard->part.rows == shard->part.all_rows) return bt_grad_shared(loss, parameters, count, grads);
     BTI_TRY(bti_fail_with(bti_array_error(loss)));
     bt_array *weighted = bt_mul(loss, bt_num((double)shard->part.rows / (double)shard->part.all_rows));
     return shard->means.own.count ? bti_grad_through_means(shard, weighted, parameters, count, grads)

@@ -67,6 +67,8 @@ static bt_status record_train_step(bti_train *s, bt_parts *parts, bt_array *x, b
         BTI_TRY(check_rows(x, y));
     else
         bring_to_model(s, xy);
+    if (s->optimizer->numbers.loss_scale > 0) /* a loss that is scaled needs states */
+        BTI_TRY(bti_strategy_place(parts->strategy, s->optimizer, s->parameters, s->parameter_count));
     BTI_TRY(bti_parts_run(parts, record_part, s, xy, 2));
     bt_layer *hooked = bti_has_gradient_hooks(s->model) ? s->model : NULL;
     return bti_parts_update(parts, s->optimizer, s->parameters, s->parameter_count, 1, hooked);

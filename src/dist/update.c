@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "dist/batch.h"
 #include "function/shared.h"
+#include "nn/optimizer.h"
 
 /* The arrays of one update. */
 typedef struct update {
@@ -51,17 +52,47 @@ static bt_status update_replicas(const update *u) {
     return BT_OK;
 }
 
+/* --- sharded ---------------------------------------------------------------------------------------------------------- */
+
+/* One step over all devices: each update is computed where the states are. Setting a mirrored variable outside of replicas sets all of them. */
+static bt_status update_owners(const update *u) {
+    const bt_parts *b = u->parts;
+    int *owners = bti_alloc((size_t)u->count * sizeof *owners + 1);
+    if (!owners) return bti_no_memory();
+    bt_status status = bti_strategy_owners(b->strategy, u->backwards, u->count, owners);
+    for (int p = 0; p < u->count && status == BT_OK; p++) {
+        u->own[p] = bti_sum_parts(b, gradients_of(u, u->count - 1 - p), owners[p]);
+        if (u->hooked)
+            BT_REPLICA(b->strategy, owners[p]) u->own[p] = bti_hooked_gradient(u->hooked, u->backwards[p], u->own[p]);
+    }
+    if (status == BT_OK) status = bti_check_arrays(u->own, u->count);
+    if (status == BT_OK) status = bti_optimizer_place(u->optimizer, u->backwards, owners, u->count);
+    if (status == BT_OK) status = bt_optimizer_step(u->optimizer, u->backwards, u->own, u->count);
+    bti_free(owners);
+    return status;
+}
+
+/* --- the update ------------------------------------------------------------------------------------------------------- */
+
 static bt_status sum_gradients(const update *u) {
     int replicas = u->parts->strategy->count;
     for (int p = 0; p < u->count; p++) bti_sum_everywhere(u->parts, gradients_of(u, p), &u->sums[p * replicas]);
     return bti_check_arrays(u->sums, u->count * replicas);
 }
 
+static bt_status update_everywhere(const update *u) {
+    const bt_strategy *strategy = u->parts->strategy;
+    if (!strategy) return update_one_device(u);
+    if (strategy->sharded) return update_owners(u);
+    BTI_TRY(sum_gradients(u));
+    return update_replicas(u);
+}
+
 static bt_status update_and_set_states(const update *u) {
     bool sets_states = !u->parts->has_set_states && u->parts->shards[0].states.shared.count;
     if (!u->parts->strategy && !sets_states) return update_one_device(u);
     bti_sets_begin();
-    bt_status status = u->parts->strategy ? update_replicas(u) : update_one_device(u);
+    bt_status status = update_everywhere(u);
     if (status == BT_OK && sets_states) status = bti_set_states(u->parts);
     bt_status committed = bti_sets_end(status == BT_OK);
     if (status == BT_OK) status = committed;
@@ -83,7 +114,6 @@ bt_status bti_parts_update(bt_parts *parts, bt_optimizer *optimizer, bt_shared *
                 .backwards = bti_calloc((size_t)count + 1, sizeof(bt_shared *))};
     bt_status status = u.sums && u.own && u.backwards ? BT_OK : bti_no_memory();
     for (int p = 0; p < count && status == BT_OK; p++) u.backwards[p] = parameters[count - 1 - p];
-    if (status == BT_OK && parts->strategy) status = sum_gradients(&u);
     if (status == BT_OK) status = update_and_set_states(&u);
     bti_free(u.sums);
     bti_free(u.own);

@@ -130,6 +130,11 @@ bt_shared *bt_shared_new_beside(const bt_shared *beside, bt_array *value) {
     return own_shared(make_shared(value, devices, beside->replica_count));
 }
 
+bt_shared *bti_shared_new_at(const bt_shared *beside, int replica, bt_array *value) {
+    if (bti_fail_with(bti_array_error(value)) != BT_OK) return own_shared(NULL);
+    return own_shared(make_shared(value, &beside->replicas[replica].device, 1));
+}
+
 bt_shared *bt_shared_retain(bt_shared *shared) { return bti_handle_retain(&shared_class, shared, "bt_shared_retain"); }
 void bt_shared_release(bt_shared *shared) { bti_handle_release(&shared_class, shared, "bt_shared_release"); }
 bt_status bt_shared_status(const bt_shared *shared) {
@@ -170,6 +175,11 @@ bt_array *bt_value(bt_shared *shared) {
     bti_error *error = bti_handle_error(BTI_OWNED_SHARED, shared, "bt_value");
     if (error) BTI_RETURN(bti_poison(bti_error_retain(error)));
     BTI_RETURN(bti_array_new(bti_shared_value(shared, bti_replica())));
+}
+
+bt_array *bti_shared_value_at(bt_shared *shared, int replica) {
+    bti_error *error = bti_handle_error(BTI_OWNED_SHARED, shared, "bt_value");
+    return error ? bti_poison(bti_error_retain(error)) : bti_array_new(bti_shared_value(shared, replica));
 }
 
 static const bti_shared_replica *own_replica(const bt_shared *shared) {

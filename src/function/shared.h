@@ -16,6 +16,11 @@ bt_status bti_sets_end(bool commit);
 bool bti_sets_wait(void);
 
 int bti_shared_replicas(const bt_shared *shared);
+int64_t bti_shared_bytes(const bt_shared *shared); /* of one replica */
+/* A variable beside one replica of another. Otherwise as bt_shared_new_beside. */
+bt_shared *bti_shared_new_at(const bt_shared *beside, int replica, bt_array *value);
+/* The value of that replica, whichever is the thread's; of the only one of a variable that is not mirrored. An array of the innermost scope. */
+bt_array *bti_shared_value_at(bt_shared *shared, int replica);
 int bti_shared_device(const bt_shared *shared); /* of this thread's replica */
 bool bti_shared_committed(const bt_shared *shared);
 /* Whether both are on the same devices, replica by replica. */

@@ -184,7 +184,7 @@ static void begin_pending(bt_shared *shared, int index) {
     bti_node_release(top);
 }
 
-static int64_t value_bytes(const bt_shared *shared) {
+int64_t bti_shared_bytes(const bt_shared *shared) {
     int64_t bytes = (int64_t)bt_dtype_size(shared->dtype);
     for (int i = 0; i < shared->rank; i++) bytes *= shared->shape[i];
     return bytes;
@@ -197,7 +197,7 @@ static bti_gate *too_far_ahead(bt_shared *const *shared, const int *replicas, in
     const replica *longest = NULL;
     for (int i = 0; i < count; i++) {
         const replica *r = &shared[i]->replicas[replicas[i]];
-        bytes[r->device] += ((int64_t)r->versions.count + 1) * value_bytes(shared[i]);
+        bytes[r->device] += ((int64_t)r->versions.count + 1) * bti_shared_bytes(shared[i]);
         if (r->versions.count > 1 && (!longest || r->versions.count > longest->versions.count)) longest = r;
     }
     bool far = longest && longest->versions.count > STEPS_AHEAD;

@@ -130,8 +130,18 @@ static bt_status need_commons(bt_optimizer *o, bti_common *c, bt_dtype dtype) {
 
 /* --- entries ---------------------------------------------------------------------------------------------------------- */
 
+static bt_shared *make_at_home(const bti_optimizer_entry *e, int home, bt_array *value) {
+    return bt_shared_retain(home == BTI_EVERY_REPLICA ? bt_shared_new_beside(e->parameter, value)
+                                                      : bti_shared_new_at(e->parameter, home, value));
+}
+
+/* Where the entry's states are: a state's, or the parameter's. */
+static bt_array *value_at_home(bt_shared *shared, int home) {
+    return home == BTI_EVERY_REPLICA ? bt_value(shared) : bti_shared_value_at(shared, home);
+}
+
 static bt_shared *make_state(bt_optimizer *o, const bti_optimizer_entry *e, const char *name, bt_array *value) {
-    bt_shared *made = bt_shared_retain(bt_shared_new_beside(e->parameter, value));
+    bt_shared *made = make_at_home(e, atomic_load(&e->home), value);
     if (bt_shared_status(made) != BT_OK) return made;
     bti_str text = {0};
     bti_str_addf(&text, "%s.%s.", o->rule->name, name);
@@ -148,7 +158,8 @@ static bt_shared *make_state(bt_optimizer *o, const bti_optimizer_entry *e, cons
 static bool make_states(bt_optimizer *o, bti_optimizer_entry *e) {
     bool made = true;
     BT_SCOPE {
-        bt_array *value = bt_cast(bt_value(e->parameter), e->dtype), *zeros = bt_zeros_like(value);
+        bt_array *value = bt_cast(value_at_home(e->parameter, atomic_load(&e->home)), e->dtype);
+        bt_array *zeros = bt_zeros_like(value);
         for (int k = 0; k < BTI_RULE_STATES && made; k++) {
             if (!bti_optimizer_rule_uses(o->rule, &o->numbers, k)) continue;
             const char *name = o->rule->states[k];
@@ -174,7 +185,7 @@ static bt_status check_dtype(const bt_shared *parameter, bt_dtype dtype) {
                     bt_dtype_name(dtype));
 }
 
-static bt_status add_states(bt_optimizer *o, bt_shared *parameter) {
+static bt_status add_states(bt_optimizer *o, bt_shared *parameter, int home) {
     bt_dtype dtype = BT_F32;
     BT_SCOPE
         dtype = bt_dtype_of(bt_value(parameter));
@@ -185,6 +196,7 @@ static bt_status add_states(bt_optimizer *o, bt_shared *parameter) {
     e->dtype = dtype == BT_F64 ? BT_F64 : BT_F32;
     atomic_store(&e->decay, o->numbers.decay);
     atomic_store(&e->rate, 1);
+    atomic_store(&e->home, home);
     bool made = make_states(o, e);
     e->next = atomic_load(&o->entries);
     while (made && !find_in_list(e->next, parameter)) /* another thread may have been faster */
@@ -208,16 +220,63 @@ static bt_status complete_entry(bt_optimizer *o, bti_optimizer_entry *e) {
     return need_commons(o, c, e->dtype);
 }
 
-bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
+static bt_status need_entries(bt_optimizer *optimizer, bt_shared *const *parameters, const int *homes, int count) {
     bti_optimizer_entry *e = NULL;
     for (int i = 0; i < count; i++) {
         if (bt_shared_is_frozen(parameters[i])) continue;
         bti_optimizer_entry *found = bti_entry_find(optimizer, parameters[i], e);
         if (!found) {
-            BTI_TRY(add_states(optimizer, parameters[i]));
+            BTI_TRY(add_states(optimizer, parameters[i], homes ? homes[i] : BTI_EVERY_REPLICA));
             found = bti_entry_find(optimizer, parameters[i], e);
         }
         BTI_TRY(complete_entry(optimizer, e = found));
+    }
+    return BT_OK;
+}
+
+bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
+    return need_entries(optimizer, parameters, NULL, count);
+}
+
+/* --- homes ------------------------------------------------------------------------------------------------------------ */
+
+enum { STATES_OF_ENTRY = BTI_RULE_STATES + 2 };
+
+static void list_places(bti_optimizer_entry *e, bt_shared ***places) {
+    for (int k = 0; k < BTI_RULE_STATES; k++) places[k] = &e->states[k];
+    places[BTI_RULE_STATES] = &e->accumulated;
+    places[BTI_RULE_STATES + 1] = &e->average;
+}
+
+/* All of its states, or none. */
+static bt_status move_states(bti_optimizer_entry *e, int home) {
+    bt_shared **places[STATES_OF_ENTRY], *moved[STATES_OF_ENTRY] = {NULL};
+    bool made = true;
+    list_places(e, places);
+    BT_SCOPE
+        for (int k = 0; k < STATES_OF_ENTRY && made; k++) {
+            if (!*places[k]) continue;
+            moved[k] = make_at_home(e, home, value_at_home(*places[k], home));
+            made = bt_shared_status(moved[k]) == BT_OK;
+            if (made) bt_shared_set_name(moved[k], bt_shared_name(*places[k]));
+        }
+    for (int k = 0; k < STATES_OF_ENTRY; k++) {
+        bt_shared *before = *places[k];
+        if (made) *places[k] = moved[k];
+        bt_shared_release(made ? before : moved[k]);
+    }
+    if (made) atomic_store(&e->home, home);
+    return made ? BT_OK : bt_error_status();
+}
+
+bt_status bti_optimizer_place(bt_optimizer *optimizer, bt_shared *const *parameters, const int *homes, int count) {
+    bti_optimizer_entry *e = NULL;
+    BTI_TRY(need_entries(optimizer, parameters, homes, count));
+    for (int i = 0; i < count; i++) {
+        if (bt_shared_is_frozen(parameters[i])) continue;
+        int home = homes ? homes[i] : BTI_EVERY_REPLICA;
+        e = bti_entry_find(optimizer, parameters[i], e);
+        if (atomic_load(&e->home) != home) BTI_TRY(move_states(e, home));
     }
     return BT_OK;
 }
@@ -263,7 +322,7 @@ static bt_status take_group(const bt_optimizer *optimizer, const bt_optimizer_gr
 static bt_status need_entry(bt_optimizer *o, bt_shared *parameter, bti_optimizer_entry **entry) {
     *entry = bti_entry_find(o, parameter, NULL);
     if (!*entry) {
-        BTI_TRY(add_states(o, parameter));
+        BTI_TRY(add_states(o, parameter, BTI_EVERY_REPLICA));
         *entry = bti_entry_find(o, parameter, NULL);
     }
     return complete_entry(o, *entry);
