@@ -57,11 +57,11 @@ static bt_shared *common_variable(const common_step *c, bti_common_value k) {
     return atomic_load(&c->common->values[k]);
 }
 /* Where the update is computed. */
-static bt_array *value_at(bt_shared *shared, int home) {
+static bt_array *home_value(bt_shared *shared, int home) {
     return home == BTI_EVERY_REPLICA ? bt_value(shared) : bti_shared_value_at(shared, home);
 }
 static bt_array *common_value(const common_step *c, bti_common_value k) {
-    return value_at(common_variable(c, k), c->home);
+    return home_value(common_variable(c, k), c->home);
 }
 
 /* Without a condition the new one. */
@@ -204,7 +204,7 @@ static bt_status update_parameter(step *s, const live *l) {
     const bt_optimizer *o = s->optimizer;
     bti_optimizer_entry *e = l->entry;
     const common_step *c = &s->commons.items[l->common];
-    bt_array *go = c->go, *before = value_at(e->parameter, c->home), *old[BTI_RULE_STATES];
+    bt_array *go = c->go, *before = home_value(e->parameter, c->home), *old[BTI_RULE_STATES];
     bt_dtype dtype = bt_dtype_of(before);
     bool narrow = dtype != e->dtype;
     bti_rule_step r = {.parameter = narrow ? bt_cast(before, e->dtype) : before,
