@@ -559,6 +559,7 @@ static void layers_and_training(void **state) {
         ERROR(bt_strategy_set_shares, bt_strategy_set_shares(NULL, NULL, 1));
         ERROR(bt_strategy_set_exact, bt_strategy_set_exact(NULL, true));
         ERROR(bt_strategy_set_sharded, bt_strategy_set_sharded(NULL, true));
+        ERROR(bt_strategy_drop, bt_strategy_drop(NULL, NULL, 0, NULL, NULL));
         SILENT(bt_strategy_run, (void)bt_strategy_run(NULL, NULL, NULL, &x, 1, 0));
         ARRAY(bt_parts_reduce, bt_parts_reduce(NULL, BT_REDUCE_SUM, 0));
         ARRAY(bt_parts_value, bt_parts_value(NULL, 0, 0));

@@ -54,6 +54,14 @@ BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool e
 BT_API BT_MUST_USE bt_status bt_strategy_set_sharded(bt_strategy *strategy, bool sharded);
 #define bt_strategy_set_sharded(...) BTI_AT_MUST(bt_strategy_set_sharded(__VA_ARGS__))
 
+/* Takes devices that failed out of the strategy, by their replicas' numbers, and their replicas out of the variables of the model and of the optimiser (NULL: there is none), whose values are those of the last step that
+ * completed: training goes on over the rest, which are numbered anew and share batches as before among themselves. Sharded states that were on them are lost: steps are refused until bt_load_optimizer or bt_optimizer_prepare has
+ * made new ones. Not while another thread uses any of these. FAILED_PRECONDITION, and nothing changes: none would be left; a variable is on none of the others; in exact mode as many are left as it does not know.
+ * bt_fit does all this itself. */
+BT_API BT_MUST_USE bt_status bt_strategy_drop(bt_strategy *strategy, const int *replicas, int count, bt_layer *model,
+                                              bt_optimizer *optimizer);
+#define bt_strategy_drop(...) BTI_AT_MUST(bt_strategy_drop(__VA_ARGS__))
+
 typedef struct bti_strategy_guard {
     bt_strategy *before;
     bool refused;

@@ -36,7 +36,7 @@ typedef struct bt_fit_options {
     size_t size BTI_INITIALLY(sizeof(bt_fit_options)); /* set by the macros */
     int epochs BTI_INITIALLY(0);                       /* [1]; of a run that resumes: in all */
     int64_t batch BTI_INITIALLY(0);                    /* rows per step [32]; the last one of an epoch may be smaller */
-    bt_strategy *strategy BTI_INITIALLY(NULL);         /* [one device] */
+    bt_strategy *strategy BTI_INITIALLY(NULL);         /* [one device]; see bt_fit on devices that fail */
     bt_model_loss *loss BTI_INITIALLY(NULL);           /* [bt_cross_entropy of the logits] */
     void *loss_data BTI_INITIALLY(NULL);
     uint64_t
@@ -85,12 +85,18 @@ typedef struct bt_fit_report {
     int64_t steps;                /* those before a resume too */
     double first_loss, last_loss; /* means over the first and the last epoch */
     double seconds;               /* of this call */
+    int devices_lost;             /* of a strategy, that failed in this call */
 } bt_fit_report;
 
 /* Trains on the rows of x [N, ...] and y [N, ...], on the devices of the model: each batch is cut where x and y are and
  * moved to the model, as bt_train_step does. Progress is written to standard error: one line on a terminal (steps, loss, metrics, rate, time left), else a line for each epoch.
  * Blocks until training is done. A step that failed is always reported, the last one too: the variables are as after the step before it. `options` may be NULL (the
- * defaults), `report` may be NULL. */
+ * defaults), `report` may be NULL.
+ *
+ * With a strategy over several devices the run goes on when one of them fails, or is late (flag `device_seconds`): a log line and the report say which, in which step and why; the strategy has it no more, nor have the model and the optimiser
+ * (bt_strategy_drop). Steps that had not completed are made again on the rest; if sharded states were lost, the run goes on from its newest checkpoint, and callbacks see its steps once more. It ends with an error that names the device if none is left, if exact mode does not know the number that is left, or if there is no
+ * such checkpoint. A step that fails while all devices work is made again once. x and y are taken to the host if they are on a device of the strategy; the losses' sum is kept there. Batches of a loader that are on such a device are copied
+ * to the host, too. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);
 #define bt_fit(...) BTI_AT_MUST(bt_fit(__VA_ARGS__))

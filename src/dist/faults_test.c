@@ -93,6 +93,7 @@ static bt_array *step_by_hand(bt_strategy *strategy, bt_layer *model, bt_optimiz
     r.count = bt_parameters(model, r.parameters, MOST);
     bt_parts *parts = bt_strategy_run(strategy, part_of_step, &r, (bt_array *[]){x, y}, 2, 1 + r.count);
     bt_array *loss = bt_parts_reduce(parts, BT_REDUCE_MEAN, 0);
+    if (bt_peek_status(loss) != BT_OK) return loss;
     return bt_parts_update(parts, optimizer, r.parameters, r.count, 1) == BT_OK ? loss : NULL;
 }
 

@@ -61,7 +61,7 @@ static bt_status check_rows(bt_array *x, bt_array *y) {
     return BT_OK;
 }
 
-static bt_status record_train_step(bti_train *s, bt_parts *parts, bt_array *x, bt_array *y) {
+static bt_status record_train_step(bti_train *s, bt_parts *parts, bt_array *x, bt_array *y, bt_array **loss) {
     bt_array *xy[2] = {x, y};
     if (parts->strategy)
         BTI_TRY(check_rows(x, y));
@@ -70,6 +70,8 @@ static bt_status record_train_step(bti_train *s, bt_parts *parts, bt_array *x, b
     if (s->optimizer->numbers.loss_scale > 0) /* a loss that is scaled needs states */
         BTI_TRY(bti_strategy_place(parts->strategy, s->optimizer, s->parameters, s->parameter_count));
     BTI_TRY(bti_parts_run(parts, record_part, s, xy, 2));
+    *loss = bti_parts_reduce(parts, 0, BT_REDUCE_MEAN);
+    BTI_TRY(bti_fail_with(bti_array_error(*loss)));
     bt_layer *hooked = bti_has_gradient_hooks(s->model) ? s->model : NULL;
     return bti_parts_update(parts, s->optimizer, s->parameters, s->parameter_count, 1, hooked);
 }
@@ -103,9 +105,9 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
         if (status == BT_OK) {
             keep_thawed(&s);
             parts.outputs = 1 + s.parameter_count;
-            status = record_train_step(&s, &parts, x, y);
+            status = record_train_step(&s, &parts, x, y, &total);
         }
-        total = bt_keep(status == BT_OK ? bti_parts_reduce(&parts, 0, BT_REDUCE_MEAN) : bti_poison(bti_error_last()));
+        total = bt_keep(status == BT_OK ? total : bti_poison(bti_error_last()));
         bti_parts_end(&parts);
         bti_free(s.parameters);
     }

@@ -19,6 +19,10 @@ int bti_shared_replicas(const bt_shared *shared);
 int64_t bti_shared_bytes(const bt_shared *shared); /* of one replica */
 /* A variable beside one replica of another. Otherwise as bt_shared_new_beside. */
 bt_shared *bti_shared_new_at(const bt_shared *beside, int replica, bt_array *value);
+/* The number of the replica on a device; -1: none. */
+int bti_shared_replica_on(const bt_shared *shared, int device);
+/* Takes a replica out of a variable that has others; those behind it move up. Values of it that are in use elsewhere stay. Not while another thread uses the variable. */
+void bti_shared_drop_replica(bt_shared *shared, int replica);
 /* The value of that replica, whichever is the thread's; of the only one of a variable that is not mirrored. An array of the innermost scope. */
 bt_array *bti_shared_value_at(bt_shared *shared, int replica);
 int bti_shared_device(const bt_shared *shared); /* of this thread's replica */

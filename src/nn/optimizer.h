@@ -64,6 +64,7 @@ typedef struct bti_common {
 } bti_common;
 
 #define BTI_EVERY_REPLICA -1
+#define BTI_NO_REPLICA -2 /* the states were on a device that failed */
 
 /* What belongs to a parameter. Made with all its states, released with the optimiser. */
 typedef struct bti_optimizer_entry {
@@ -105,6 +106,9 @@ bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *param
 /* The same, with the states of parameter i beside its replica homes[i] only; homes NULL: beside every replica. States that are elsewhere move. Not while another
  * thread uses the optimiser. */
 bt_status bti_optimizer_place(bt_optimizer *optimizer, bt_shared *const *parameters, const int *homes, int count);
+/* Takes replicas on a device out of the states and their parameters, as bti_shared_drop_replica does. Sharded states that were there are lost: steps refuse their parameter until bt_optimizer_prepare has made new ones. */
+void bti_optimizer_drop_device(bt_optimizer *optimizer, int device);
+bool bti_optimizer_has_lost(const bt_optimizer *optimizer);
 /* previous: the entry looked up before, or NULL. NULL: there is none. */
 bti_optimizer_entry *bti_entry_find(const bt_optimizer *optimizer, const bt_shared *parameter,
                                     bti_optimizer_entry *previous);

@@ -229,6 +229,12 @@ static bt_status need_entries(bt_optimizer *optimizer, bt_shared *const *paramet
             BTI_TRY(add_states(optimizer, parameters[i], homes ? homes[i] : BTI_EVERY_REPLICA));
             found = bti_entry_find(optimizer, parameters[i], e);
         }
+        if (atomic_load(&found->home) == BTI_NO_REPLICA)
+            return bti_fail(
+                BT_FAILED_PRECONDITION,
+                "the states of variable %s were on a device that failed; bt_load_optimizer loads those of a "
+                "file, bt_optimizer_prepare makes new ones",
+                bt_shared_name(parameters[i]));
         BTI_TRY(complete_entry(optimizer, e = found));
     }
     return BT_OK;
@@ -289,9 +295,64 @@ bt_status bti_optimizer_check(const bt_optimizer *optimizer, bt_shared *const *p
     return BT_OK;
 }
 
+/* --- devices that fail ------------------------------------------------------------------------------------------------- */
+
+static void drop_replica_on(bt_shared *variable, int device) {
+    int replica = variable ? bti_shared_replica_on(variable, device) : -1;
+    if (replica >= 0 && bti_shared_replicas(variable) > 1) bti_shared_drop_replica(variable, replica);
+}
+
+static void drop_from_entry(bti_optimizer_entry *e, int device) {
+    bt_shared **places[STATES_OF_ENTRY];
+    int dropped = bti_shared_replica_on(e->parameter, device), home = atomic_load(&e->home), states = 0;
+    list_places(e, places);
+    for (int k = 0; k < STATES_OF_ENTRY; k++) {
+        states += *places[k] != NULL;
+        if (home == BTI_EVERY_REPLICA) drop_replica_on(*places[k], device);
+    }
+    if (home >= 0 && home == dropped)
+        atomic_store(&e->home, states ? BTI_NO_REPLICA : BTI_EVERY_REPLICA);
+    else if (dropped >= 0 && home > dropped)
+        atomic_store(&e->home, home - 1);
+    drop_replica_on(e->parameter, device);
+}
+
+bool bti_optimizer_has_lost(const bt_optimizer *optimizer) {
+    for (const bti_optimizer_entry *e = atomic_load(&optimizer->entries); e; e = e->next)
+        if (atomic_load(&e->home) == BTI_NO_REPLICA) return true;
+    return false;
+}
+
+void bti_optimizer_drop_device(bt_optimizer *optimizer, int device) {
+    for (bti_optimizer_entry *e = atomic_load(&optimizer->entries); e; e = e->next) drop_from_entry(e, device);
+    for (bti_common *c = atomic_load(&optimizer->commons); c; c = c->next)
+        for (int k = 0; k < BTI_COMMON_VALUES; k++) drop_replica_on(atomic_load(&c->values[k]), device);
+}
+
+/* As at the first step, under the same names. */
+static bt_status make_lost_states(bt_optimizer *o, bti_optimizer_entry *e) {
+    bti_optimizer_entry fresh = {.parameter = e->parameter, .dtype = e->dtype};
+    bt_shared **lost[STATES_OF_ENTRY], **made[STATES_OF_ENTRY];
+    atomic_store(&fresh.home, BTI_EVERY_REPLICA);
+    bool all = make_states(o, &fresh);
+    list_places(e, lost);
+    list_places(&fresh, made);
+    for (int k = 0; k < STATES_OF_ENTRY; k++) {
+        if (all && *made[k]) bt_shared_set_name(*made[k], bt_shared_name(*lost[k]));
+        bt_shared_release(all ? *lost[k] : *made[k]);
+        if (all) *lost[k] = *made[k];
+    }
+    if (all) atomic_store(&e->home, BTI_EVERY_REPLICA);
+    return all ? BT_OK : bt_error_status();
+}
+
 bt_status bt_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
     BTI_CALL("bt_optimizer_prepare");
     BTI_TRY(bti_optimizer_check(optimizer, parameters, count, "bt_optimizer_prepare"));
+    for (int i = 0; i < count; i++) {
+        bti_optimizer_entry *e = bti_entry_find(optimizer, parameters[i], NULL);
+        if (e && atomic_load(&e->home) == BTI_NO_REPLICA) BTI_TRY(make_lost_states(optimizer, e));
+    }
     return bti_optimizer_prepare(optimizer, parameters, count);
 }
 

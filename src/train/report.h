@@ -24,6 +24,7 @@ typedef struct bti_report {
     int64_t rows, steps; /* of an epoch; of all */
     double seconds[BTI_PHASES];
     int64_t best_epoch; /* from 0; -1: none */
+    const char *story;  /* lines on devices that failed; "": none did */
 } bti_report;
 
 /* "DIR/run.html" and "DIR/run.csv"; both are written whole or not at all. */
