@@ -193,7 +193,7 @@ static void goes_on_without_exact_mode(void **state) {
     run_straight();
     for (int i = 0; i < 6; i++)
         BT_SCOPE {
-            char fault[60];
+            char fault[80];
             problem p = begin(NULL, 4, false, false);
             OK(bt_strategy_set_shares(p.strategy, (const double[]){1, 1, 2, 4}, 4));
             trail t = {.fault_at = 3 + 4 * i, .fault = fault};

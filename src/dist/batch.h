@@ -46,6 +46,8 @@ const char *bti_replica_name(const bt_parts *parts, int replica);
 /* The sum of the shards' parts, on a replica; on each of them. */
 bt_array *bti_sum_parts(const bt_parts *b, bt_array *const *parts, int replica);
 void bti_sum_everywhere(const bt_parts *b, bt_array *const *parts, bt_array **sums);
+/* The sums of several outputs from `first` on. owners[i]: the replica where sum i is wanted, written to sums[i]; NULL: all of them, sums[i * replicas + replica]. */
+bt_status bti_sum_outputs(const bt_parts *parts, int first, int count, const int *owners, bt_array **sums);
 
 /* states.c: sets what the layers set, combined over the shards, on all replicas; the sets are waiting to be committed with the step's. */
 bt_status bti_set_states(const bt_parts *parts);

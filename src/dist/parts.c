@@ -183,12 +183,30 @@ static bt_status check_inputs(const part_call *call) {
     return BT_OK;
 }
 
+/* The number of a replica's shards before this one. */
+static int turn_of(const bt_parts *b, int number) {
+    int first = number;
+    while (first > 0 && b->shards[first - 1].part.replica == b->shards[number].part.replica) first--;
+    return number - first;
+}
+
+/* The first shard of each replica, then the second of each: what is recorded first is launched first, and no device is to wait for all the work of the others. */
+static bt_status run_in_turns(bt_parts *b, const part_call *call) {
+    for (int turn = 0, made = 0; made < b->shard_count; turn++)
+        for (int i = 0; i < b->shard_count; i++) {
+            if (turn_of(b, i) != turn) continue;
+            BTI_TRY(run_shard(b, i, call));
+            made++;
+        }
+    return BT_OK;
+}
+
 static bt_status run_on_strategy(bt_parts *b, const part_call *call) {
     BTI_TRY(check_inputs(call));
     int64_t rows = bt_size(call->inputs[0], 0);
     if (!b->strategy->exact && bt_strategy_share(b->strategy, 0) == 0) BTI_TRY(measure_speeds(b, call, rows));
     BTI_TRY(cut_batch(b, rows));
-    for (int i = 0; i < b->shard_count; i++) BTI_TRY(run_shard(b, i, call));
+    BTI_TRY(run_in_turns(b, call));
     return bti_put_means_in_place(b);
 }
 

@@ -57,16 +57,21 @@ static bt_status update_replicas(const update *u) {
 /* One step over all devices: each update is computed where the states are. Setting a mirrored variable outside of replicas sets all of them. */
 static bt_status update_owners(const update *u) {
     const bt_parts *b = u->parts;
-    int *owners = bti_alloc((size_t)u->count * sizeof *owners + 1);
+    int *owners = bti_alloc(2 * (size_t)u->count * sizeof *owners + 1);
     if (!owners) return bti_no_memory();
-    bt_status status = bti_strategy_owners(b->strategy, u->backwards, u->count, owners);
+    int *homes = owners + u->count; /* of the parameters backwards */
+    bt_status status = bti_strategy_owners(b->strategy, u->parameters, u->count, owners);
+    if (status == BT_OK) status = bti_sum_outputs(b, u->first_output, u->count, owners, u->sums);
     for (int p = 0; p < u->count && status == BT_OK; p++) {
-        u->own[p] = bti_sum_parts(b, gradients_of(u, u->count - 1 - p), owners[p]);
+        int i = u->count - 1 - p;
+        homes[p] = owners[i];
+        u->own[p] = u->sums[i];
         if (u->hooked)
-            BT_REPLICA(b->strategy, owners[p]) u->own[p] = bti_hooked_gradient(u->hooked, u->backwards[p], u->own[p]);
+            BT_REPLICA(b->strategy, homes[p])
+                u->own[p] = bti_hooked_gradient(u->hooked, u->backwards[p], u->own[p]);
     }
     if (status == BT_OK) status = bti_check_arrays(u->own, u->count);
-    if (status == BT_OK) status = bti_optimizer_place(u->optimizer, u->backwards, owners, u->count);
+    if (status == BT_OK) status = bti_optimizer_place(u->optimizer, u->backwards, homes, u->count);
     if (status == BT_OK) status = bt_optimizer_step(u->optimizer, u->backwards, u->own, u->count);
     bti_free(owners);
     return status;
@@ -74,17 +79,12 @@ static bt_status update_owners(const update *u) {
 
 /* --- the update ------------------------------------------------------------------------------------------------------- */
 
-static bt_status sum_gradients(const update *u) {
-    int replicas = u->parts->strategy->count;
-    for (int p = 0; p < u->count; p++) bti_sum_everywhere(u->parts, gradients_of(u, p), &u->sums[p * replicas]);
-    return bti_check_arrays(u->sums, u->count * replicas);
-}
 
 static bt_status update_everywhere(const update *u) {
     const bt_strategy *strategy = u->parts->strategy;
     if (!strategy) return update_one_device(u);
     if (strategy->sharded) return update_owners(u);
-    BTI_TRY(sum_gradients(u));
+    BTI_TRY(bti_sum_outputs(u->parts, u->first_output, u->count, NULL, u->sums));
     return update_replicas(u);
 }
 
