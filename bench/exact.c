@@ -22,8 +22,8 @@ static bt_array *add_places(bt_layer *layer, bt_array *x, void *unused) {
 }
 
 static bt_layer *make_block(uint64_t seed) {
-    bt_layer *attend = bt_chain(bt_layer_norm_layer(WIDTH),
-                                bt_attention_layer(WIDTH, HEADS, bt_key(seed), .causal = true));
+    bt_layer *attend =
+        bt_chain(bt_layer_norm_layer(WIDTH), bt_attention_layer(WIDTH, HEADS, bt_key(seed), .causal = true));
     bt_layer *think = bt_chain(bt_layer_norm_layer(WIDTH), bt_dense(WIDTH, 4 * WIDTH, bt_gelu, bt_key(seed + 1)),
                                bt_dense(4 * WIDTH, WIDTH, NULL, bt_key(seed + 2)));
     return bt_chain(bt_skip(attend, bt_combine_sum), bt_skip(think, bt_combine_sum));

@@ -89,9 +89,7 @@ static bt_array *const *parts_of(const together *t, int i) {
     return &t->parts->values[(t->first + i) * t->parts->shard_count];
 }
 
-static bool is_small(const bt_array *x) {
-    return bt_count(x) * (int64_t)bt_dtype_size(bt_dtype_of(x)) < SMALL_BYTES;
-}
+static bool is_small(const bt_array *x) { return bt_count(x) * (int64_t)bt_dtype_size(bt_dtype_of(x)) < SMALL_BYTES; }
 
 /* Those that are not done and go with output i: of its dtype, for its owner. */
 static void find_members(together *t, int i) {

@@ -67,8 +67,7 @@ static bt_status update_owners(const update *u) {
         homes[p] = owners[i];
         u->own[p] = u->sums[i];
         if (u->hooked)
-            BT_REPLICA(b->strategy, homes[p])
-                u->own[p] = bti_hooked_gradient(u->hooked, u->backwards[p], u->own[p]);
+            BT_REPLICA(b->strategy, homes[p]) u->own[p] = bti_hooked_gradient(u->hooked, u->backwards[p], u->own[p]);
     }
     if (status == BT_OK) status = bti_check_arrays(u->own, u->count);
     if (status == BT_OK) status = bti_optimizer_place(u->optimizer, u->backwards, homes, u->count);
@@ -78,7 +77,6 @@ static bt_status update_owners(const update *u) {
 }
 
 /* --- the update ------------------------------------------------------------------------------------------------------- */
-
 
 static bt_status update_everywhere(const update *u) {
     const bt_strategy *strategy = u->parts->strategy;
