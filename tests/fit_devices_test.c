@@ -262,7 +262,7 @@ static void where_it_cannot_go_on(void **state) {
     }
     BT_SCOPE { /* none is left */
         problem p = begin(NULL, 2, false, false);
-        trail t = {.fault_at = 5, .fault = "gpu0/launch:3+;gpu1/launch:2+"};
+        trail t = {.fault_at = 5, .fault = "gpu0/launch:1+;gpu1/launch:1+"};
         assert_int_equal(fit(&p, &t, false, NULL), BT_INTERNAL);
         SAYS(bt_error_text(), "GPU:0 and GPU:1 failed in step ");
         SAYS(bt_error_text(), "no device of the strategy is left");

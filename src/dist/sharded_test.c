@@ -289,11 +289,93 @@ static void files_are_the_same(void **state) {
     assert_int_equal(bt_live_arrays(), 0);
 }
 
+/* --- devices that leave ------------------------------------------------------------------------------------------------- */
+
+static void expect_refused(bt_status status, bt_status expected, const char *part, int line) {
+    if (status != expected || !strstr(bt_error_text(), part))
+        fail_msg("line %d: %s \"%s\" does not say \"%s\"", line, bt_status_name(status), bt_error_text(), part);
+    bt_error_clear();
+}
+#define REFUSED(call, expected, part) expect_refused(call, expected, part, __LINE__)
+
+/* By hand: the training on the devices that are left is that of a strategy over them. */
+static void devices_leave(void **state) {
+    (void)state;
+    BT_SCOPE {
+        double straight[STEPS], left[STEPS];
+        static float a[MOST], b[MOST];
+        run one = begin_run(new_strategy(4, true, false), new_optimizer(2), 24);
+        run two = begin_run(new_strategy(4, true, false), new_optimizer(2), 24);
+        train(&one, STEPS, straight);
+        train(&two, 3, left);
+        OK(bt_strategy_drop(two.strategy, (const int[]){2, 0}, 2, two.model, two.optimizer));
+        assert_int_equal(bt_strategy_count(two.strategy), 2);
+        assert_string_equal(bt_device_name(bt_strategy_device(two.strategy, 0)), "GPU:1");
+        assert_string_equal(bt_device_name(bt_strategy_device(two.strategy, 1)), "GPU:3");
+        assert_true(bt_strategy_share(two.strategy, 1) == 0.5);
+        train(&two, 3, left + 3);
+        assert_memory_equal(straight, left, sizeof straight);
+        int numbers = read_all(&one, a);
+        assert_int_equal(read_all(&two, b), numbers);
+        assert_memory_equal(a, b, (size_t)numbers * sizeof *a);
+    }
+}
+
+/* States that were on a device that left are lost: steps say so until there are others. */
+static void sharded_states_are_lost(void **state) {
+    (void)state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/sharded_test.%d.safetensors", (int)getpid());
+    BT_SCOPE {
+        double straight[STEPS], left[STEPS];
+        run one = begin_run(new_strategy(2, true, false), new_optimizer(1), 24);
+        run two = begin_run(new_strategy(2, true, true), new_optimizer(1), 24);
+        train(&one, STEPS, straight);
+        train(&two, 3, left);
+        OK(bt_save_optimizer(path, two.optimizer));
+        OK(bt_strategy_drop(two.strategy, &(int){1}, 1, two.model, two.optimizer));
+        bt_array *loss = bt_train_step(two.strategy, two.model, two.optimizer, loss_of, NULL, two.x, two.y);
+        REFUSED(bt_block(loss), BT_FAILED_PRECONDITION, "were on a device that failed");
+        bt_shared *p[PARAMETERS];
+        bt_parameters(two.model, p, PARAMETERS);
+        OK(bt_load_optimizer(path, two.optimizer, p, PARAMETERS));
+        train(&two, 3, left + 3);
+        assert_memory_equal(straight, left, sizeof straight);
+    }
+    unlink(path);
+}
+
+static void devices_that_cannot_leave(void **state) {
+    (void)state;
+    BT_SCOPE {
+        run r = begin_run(new_strategy(4, true, false), bt_adam(0.1), 24);
+        bt_layer *elsewhere = bt_layer_to(r.model, "gpu:1");
+        REFUSED(bt_strategy_drop(r.strategy, &(int){4}, 1, r.model, NULL), BT_INVALID_ARGUMENT,
+                "replica 4 of a strategy over 4");
+        REFUSED(bt_strategy_drop(r.strategy, NULL, 1, r.model, NULL), BT_INVALID_ARGUMENT, "NULL");
+        REFUSED(bt_strategy_drop(r.strategy, &(int){1}, 1, r.model, NULL), BT_FAILED_PRECONDITION, "and 3 are left");
+        REFUSED(bt_strategy_drop(r.strategy, (const int[]){0, 1, 2, 3}, 4, NULL, NULL), BT_FAILED_PRECONDITION,
+                "no device");
+        REFUSED(bt_strategy_drop(r.strategy, (const int[]){0, 1}, 2, elsewhere, NULL), BT_FAILED_PRECONDITION,
+                "is on GPU:1 and on no device that is left");
+        assert_int_equal(bt_strategy_count(r.strategy), 4);
+        OK(bt_strategy_drop(r.strategy, NULL, 0, r.model, r.optimizer)); /* nobody */
+        train(&r, 1, (double[1]){0});
+    }
+    assert_int_equal(bt_live_arrays(), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_of_exact_mode),  cmocka_unit_test(without_exact_mode),
-        cmocka_unit_test(memory_is_shared),    cmocka_unit_test(states_move),
-        cmocka_unit_test(steps_by_hand_after), cmocka_unit_test(files_are_the_same),
+        cmocka_unit_test(bits_of_exact_mode),
+        cmocka_unit_test(without_exact_mode),
+        cmocka_unit_test(memory_is_shared),
+        cmocka_unit_test(states_move),
+        cmocka_unit_test(steps_by_hand_after),
+        cmocka_unit_test(files_are_the_same),
+        cmocka_unit_test(devices_leave),
+        cmocka_unit_test(sharded_states_are_lost),
+        cmocka_unit_test(devices_that_cannot_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
