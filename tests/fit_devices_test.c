@@ -1,4 +1,4 @@
-// labels: threads
+// labels: threads slow-asan slow-tsan
 // timeout: 600
 /* bt_fit over devices that fail or stall, with sharded states, and resumed on another number of devices. */
 #include <math.h>
@@ -11,6 +11,8 @@ enum { ROWS = 96, INPUTS = 6, CLASSES = 3, BATCH = 10, EPOCHS = 3, STEPS = EPOCH
 
 static const char *const names[] = {"gpu:0", "gpu:1", "gpu:2", "gpu:3", "gpu:4", "gpu:5", "gpu:6", "gpu:7"};
 static char folder[64];
+
+static int rounds(int of) { return getenv("BERTH_TEST_SHORT") ? of / 2 : of; } /* under sanitizers each takes long */
 
 static void works_again(void) {
     OK(bt_set_flag("sim_fault", ""));
@@ -163,7 +165,7 @@ static void expect_near(const trail *t) {
 /* In exact mode the run on the device that is left has the bits of one without a fault. */
 static void goes_on_with_the_same_bits(void **state) {
     run_straight();
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < rounds(16); i++)
         BT_SCOPE {
             char fault[40];
             problem p = begin(NULL, 2, true, false);
@@ -191,7 +193,7 @@ static void goes_on_with_the_same_bits(void **state) {
 
 static void goes_on_without_exact_mode(void **state) {
     run_straight();
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < rounds(6); i++)
         BT_SCOPE {
             char fault[80];
             problem p = begin(NULL, 4, false, false);
@@ -215,14 +217,14 @@ static void goes_on_without_exact_mode(void **state) {
 
 static void stalls_are_noticed(void **state) {
     run_straight();
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < rounds(4); i++)
         BT_SCOPE {
             char fault[40];
             problem p = begin(NULL, 2, true, false);
             trail t = {.fault_at = 2 + 5 * i, .fault = fault};
             bt_fit_report report;
             snprintf(fault, sizeof fault, "gpu%d/hang:%d", i % 2, 1 + 11 * i);
-            OK(bt_set_flag("device_seconds", "0.5"));
+            OK(bt_set_flag("device_seconds", "0.2"));
             log_forget();
             if (fit(&p, &t, false, &report) != BT_OK) fail_msg("%s: %s", fault, bt_error_text());
             assert_int_equal(report.devices_lost, 1);
@@ -275,7 +277,7 @@ static void where_it_cannot_go_on(void **state) {
 static void resumes_on_another_number(void **state) {
     run_straight();
     static const int counts[] = {1, 2, 4, 8};
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < rounds(4); i++)
         BT_SCOPE {
             char line[100];
             problem first = begin(NULL, counts[i], true, i != 2),
@@ -294,14 +296,14 @@ static void resumes_on_another_number(void **state) {
 
 static void sharded_goes_on_from_a_checkpoint(void **state) {
     run_straight();
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < rounds(8); i++)
         BT_SCOPE {
             char fault[40], line[100];
             problem p = begin(NULL, 2, true, true);
             trail t = {.fault_at = 6 + 3 * i, .fault = fault};
             bt_fit_report report;
             snprintf(fault, sizeof fault, i % 4 == 3 ? "gpu%d/hang:%d" : "gpu%d/launch:%d+", i % 2, 1 + 9 * i);
-            OK(bt_set_flag("device_seconds", "0.5"));
+            OK(bt_set_flag("device_seconds", "0.2"));
             log_forget();
             if (fit(&p, &t, true, &report) != BT_OK) fail_msg("%s: %s", fault, bt_error_text());
             assert_int_equal(report.devices_lost, 1);
