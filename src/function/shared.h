@@ -42,6 +42,8 @@ bt_status bti_shared_check_gradient(const bt_shared *shared, const bt_array *gra
 /* Why this value cannot be set (as a status in the error record); BT_OK when it can. */
 bt_status bti_shared_check(const bt_shared *shared, const bt_array *value);
 
+/* The failure of a step that was found to have failed when the variable was read or set; told once for all variables of the step. Does not wait. */
+bt_status bti_shared_report(bt_shared *shared);
 /* Waits for its last values, of all replicas. The failure of a step that set it, which is reported once. */
 bt_status bti_shared_settle(bt_shared *shared);
 

@@ -75,8 +75,7 @@ static void note_failed_step(bt_shared *shared, bti_error *cause) {
     bti_error_release(cause);
 }
 
-/* Once for all variables of the step. */
-static bt_status report_failure(bt_shared *shared) {
+bt_status bti_shared_report(bt_shared *shared) {
     bti_versions_lock();
     bti_set_failure *failure = shared->failure;
     bool tell = failure && !failure->told;
@@ -239,7 +238,7 @@ static void wait_while_ahead(bt_shared *const *shared, const int *replicas, int 
 bt_status bti_shared_throttle(bt_shared *const *shared, const int *replicas, int count) {
     for (int i = 0; i < count; i++) begin_pending(shared[i], replicas[i]);
     if (count) wait_while_ahead(shared, replicas, count);
-    for (int i = 0; i < count; i++) BTI_TRY(report_failure(shared[i]));
+    for (int i = 0; i < count; i++) BTI_TRY(bti_shared_report(shared[i]));
     return BT_OK;
 }
 

@@ -198,6 +198,7 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
         job->arrays[job->count++] = bt_retain(bt_value(v.list[i]));
     }
     free_variables(&v);
+    if (status == BT_OK) status = bti_layer_report(c->model); /* else they may be those of an earlier step */
     if (status != BT_OK) return status;
     BT_ON("cpu") {
         add_own(job, "numbers", bt_from(numbers, BT_F64, BT_SHAPE(NUMBERS)));

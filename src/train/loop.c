@@ -313,14 +313,22 @@ static bt_status run_epochs(bti_fit *f) {
     return BT_OK;
 }
 
+static bool is_saved(const bti_fit *f) { return f->saved_epoch == f->now.epoch && f->saved_steps == f->now.steps; }
+
+static bt_status finish_file(bti_fit *f) {
+    bt_status status = bti_checkpoints_wait(f->checkpoints);
+    if (status != BT_OK) f->saved_steps = -1;
+    return status;
+}
+
 /* The last file is of the end of the run. */
 static bt_status run_and_save(bti_fit *f) {
     do {
         BTI_TRY(run_epochs(f));
-        bool is_saved = f->saved_epoch == f->now.epoch && f->saved_steps == f->now.steps;
         f->rewound = false;
-        if (f->checkpoints && !is_saved) BTI_TRY(attempt(f, save_checkpoint));
-    } while (f->rewound);
+        if (f->checkpoints && !is_saved(f)) BTI_TRY(attempt(f, save_checkpoint));
+        if (f->checkpoints && !f->rewound) BTI_TRY(attempt(f, finish_file));
+    } while (f->rewound || (f->checkpoints && !is_saved(f)));
     return BT_OK;
 }
 

@@ -96,7 +96,9 @@ static bt_status drop_failed(bti_survival *s, bti_failed_run *run, const int *fa
     bti_str names = {0}, line = {0};
     list_failed(steps->strategy, failed, count, &names);
     bti_str_addf(&line, "%s failed in step %lld", bti_str_text(&names), (long long)run->failed_step);
+    bti_without_site without_site = bti_without_site_begin(); /* the line is in front already */
     bt_status status = bt_strategy_drop(steps->strategy, failed, count, steps->model, steps->optimizer);
+    bti_without_site_end(without_site);
     if (status == BT_OK) {
         run->states_lost = bti_optimizer_has_lost(steps->optimizer);
         s->lost += count;
