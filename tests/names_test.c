@@ -559,6 +559,14 @@ static void layers_and_training(void **state) {
         SILENT(bt_mirrored, bt_mirrored((const char *[]){"gpu:7"}, 1));
         ERROR(bt_strategy_set_shares, bt_strategy_set_shares(NULL, NULL, 1));
         ERROR(bt_strategy_set_exact, bt_strategy_set_exact(NULL, true));
+        ERROR(bt_strategy_set_sharded, bt_strategy_set_sharded(NULL, true));
+        ERROR(bt_strategy_drop, bt_strategy_drop(NULL, NULL, 0, NULL, NULL));
+        SILENT(bt_strategy_run, (void)bt_strategy_run(NULL, NULL, NULL, &x, 1, 0));
+        ARRAY(bt_parts_reduce, bt_parts_reduce(NULL, BT_REDUCE_SUM, 0));
+        ARRAY(bt_parts_value, bt_parts_value(NULL, 0, 0));
+        ERROR(bt_parts_update, bt_parts_update(NULL, adam, &w, 1, 0));
+        ERROR(bt_part_gradients, bt_part_gradients(NULL, NULL, -1, NULL));
+        SILENT(bt_parts_part, (void)bt_parts_part(NULL, 0));
         SILENT(bt_all_reduce, bt_all_reduce(bt_mirrored(NULL, 0), NULL));
         ARRAY(bt_with_gradient, bt_with_gradient(NULL, NULL, NULL, x, x, NULL));
         ERROR(bt_scan, bt_scan(NULL, NULL, 1, NULL, 0, NULL, 0, NULL, 0));
@@ -706,6 +714,7 @@ static void tasks(void **state) {
     ERROR(bt_function_status, bt_function_status(NULL));
     ERROR(bt_function_donate, bt_function_donate(NULL, 0));
     ERROR(bt_strategy_status, bt_strategy_status(NULL));
+    ERROR(bt_parts_status, bt_parts_status(NULL));
     ERROR(bt_remote_with, bt_remote_with(BT_OPTIONS(.num_cpus = 1), nothing));
     ERROR(bt_remote_named, bt_remote_named(NULL, "nothing", NULL, NULL, 0));
     ERROR(bt_actor_new, bt_actor_new(nothing));
@@ -749,7 +758,7 @@ static const char silent[] =
     " bt_layer_retain bt_layer_release bt_optimizer_retain bt_optimizer_release bt_strategy_retain bt_strategy_release "
     " bt_custom_retain bt_custom_release "
     " bt_ref_retain bt_ref_release bt_actor_retain bt_actor_release bt_group_retain bt_group_release bt_lease_release "
-    " bt_pool_retain bt_pool_release "
+    " bt_pool_retain bt_pool_release bt_parts_retain bt_parts_release "
     " bt_tensors_close bt_dataset_retain bt_dataset_release bt_loader_retain bt_loader_release "
     /* questions that always have an answer */
     " bt_live_arrays bt_device_of bt_devices_text bt_dtype_of bt_rank bt_shape_of bt_size bt_count bt_peek_status "
@@ -758,7 +767,7 @@ static const char silent[] =
     "bt_default_device "
     " bt_memory_reset_peak bt_memory_trim bt_dtype_name bt_dtype_named bt_dtype_size bt_promote bt_flag_count "
     " bt_shared_name bt_shared_is_frozen bt_parameter_count bt_layer_child_count bt_is_training bt_strategy_count "
-    "bt_strategy_device bt_strategy_share "
+    "bt_strategy_device bt_strategy_share bt_parts_count "
     "bt_status_name "
     "bt_failure_is_retryable "
     "bt_error_text "

@@ -164,10 +164,10 @@ static void mirrored(void **state) {
         BT_STRATEGY(s) model = small_model();
         close_to(train(model, data_on("cpu", false), data_on("cpu", true), true, s, &moved), expected);
         uint64_t parameters = (uint64_t)bt_parameter_count(model) * sizeof(float);
-        /* half of the rows each; gradients to the first and their sum back; losses to the first */
+        /* half of the rows each; gradients to the first and their sum back; losses to the first, and each to the host */
         assert_int_equal(moved.in[0], (BYTES_X + BYTES_Y) / 2 + STEPS * (parameters + sizeof(float)));
         assert_int_equal(moved.in[1], (BYTES_X + BYTES_Y) / 2 + STEPS * parameters);
-        assert_int_equal(moved.in[2], 0);
+        assert_int_equal(moved.in[2], STEPS * sizeof(float) + (STEPS + 1) * sizeof(int64_t)); /* and counts of steps */
     }
 }
 

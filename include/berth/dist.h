@@ -9,6 +9,7 @@
 #ifndef BERTH_DIST_H
 #define BERTH_DIST_H
 
+#include <berth/losses.h>
 #include <berth/optimizers.h>
 
 #ifdef __cplusplus
@@ -59,6 +60,21 @@ BT_API double bt_strategy_share(const bt_strategy *strategy, int replica);
 BT_API BT_MUST_USE bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact);
 #define bt_strategy_set_exact(...) BTI_AT_MUST(bt_strategy_set_exact(__VA_ARGS__))
 
+/* Sharded: each device has the optimiser's states of its part of the parameters, and computes their updates, with the same result (ZeRO, stage 1: Rajbhandari et al. 2020).
+ * Gradients are summed on the device that owns the parameter, whose new value is copied to the others. Parameters go to devices whole, the largest first to the device with the least bytes so
+ * far. States of an optimiser that was used otherwise move in the next step; files of states are the same (file.h). In exact mode the bits are those of steps that are not sharded; else they
+ * are where devices are summed over by copies (bt_all_reduce). Errors: those of the strategy. */
+BT_API BT_MUST_USE bt_status bt_strategy_set_sharded(bt_strategy *strategy, bool sharded);
+#define bt_strategy_set_sharded(...) BTI_AT_MUST(bt_strategy_set_sharded(__VA_ARGS__))
+
+/* Takes devices that failed out of the strategy, by their replicas' numbers, and their replicas out of the variables of the model and of the optimiser (NULL: there is none), whose values are those of the last step that
+ * completed: training goes on over the rest, which are numbered anew and share batches as before among themselves. Sharded states that were on them are lost: steps are refused until bt_load_optimizer or bt_optimizer_prepare has
+ * made new ones. Not while another thread uses any of these. FAILED_PRECONDITION, and nothing changes: none would be left; a variable is on none of the others; in exact mode as many are left as it does not know.
+ * bt_fit does all this itself. */
+BT_API BT_MUST_USE bt_status bt_strategy_drop(bt_strategy *strategy, const int *replicas, int count, bt_layer *model,
+                                              bt_optimizer *optimizer);
+#define bt_strategy_drop(...) BTI_AT_MUST(bt_strategy_drop(__VA_ARGS__))
+
 /* A copy of a chain whose layers lie on several devices, one run of layers behind the other, for bt_pipelined: in their order (layers of chains in the chain as well), so
  * that the device with the most to do has as little as possible. `sample` NULL: counted in elements of parameters. Else in the time that a layer's forward and backward
  * pass take: the rows of sample, a micro-batch, go through the layers on the first device, one after the other (blocks). count 0: all GPUs, else all CPUs. With fewer layers than
@@ -105,6 +121,70 @@ typedef bt_array *bt_model_loss(bt_layer *model, bt_array *x, bt_array *y, void 
 BT_API bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                                void *data, bt_array *x, bt_array *y);
 #define bt_train_step(...) BTI_AT(bt_array *, bt_train_step(__VA_ARGS__))
+
+/* --- steps of one's own ----------------------------------------------------------------------------------------------------
+ * What bt_train_step is made of (TensorFlow's strategy.run and strategy.reduce): a function of the program's is called for each part of a batch, on the part's device;
+ * what it gives is added up, or looked at part by part; gradients update all replicas.
+ *
+ *     static bt_status step(const bt_part *part, bt_array *const *inputs, bt_array **outputs, void *data) {
+ *         struct own *o = data;
+ *         outputs[0] = bt_cross_entropy(bt_apply(o->model, inputs[0]), inputs[1]);
+ *         return bt_part_gradients(outputs[0], o->parameters, 4, outputs + 1);
+ *     }
+ *     ...
+ *     bt_parts *parts = bt_strategy_run(all, step, &own, (bt_array *[]){x, y}, 2, 5);
+ *     bt_array *loss = bt_parts_reduce(parts, BT_REDUCE_MEAN, 0);
+ *     bt_status status = bt_parts_update(parts, adam, own.parameters, 4, 1);
+ *
+ * In exact mode the function is called for eight parts, whatever the number of devices, and all of this has the same bits on 1, 2, 4 and 8. */
+
+/* Rows of a batch that are computed by one replica: first_row up to first_row + rows, of all_rows. */
+typedef struct bt_part {
+    int index, count; /* which part, of how many */
+    int replica;      /* of the strategy */
+    int64_t first_row, rows, all_rows;
+} bt_part;
+
+/* inputs[]: the part's rows, on its device. Writes all outputs[], and returns BT_OK; any other status ends the run with it. It is called in a BT_REPLICA and a
+ * BT_TRAINING(true) block, on the thread that runs the step, as bt_train_step calls losses: dropout is keyed by the rows' places in the whole batch, bt_batch_mean is over all parts, states of layers are
+ * collected. Outputs belong to the scope of the call. Everything is recorded only: see bt_batch_mean for what may not be read. */
+typedef bt_status bt_part_fn(const bt_part *part, bt_array *const *inputs, bt_array **outputs, void *data);
+
+/* What a function gave for each part of a batch. Belongs to the innermost scope. */
+typedef struct bt_parts bt_parts;
+
+/* Cuts the inputs (at least one, all [B, ...] with the same B of at least 1) along axis 0 over the strategy's devices and calls fn for each part that has rows. With strategy NULL there is one part: the
+ * inputs as they are. The first run over unlike devices calls it twice more for each of them, to measure their speeds. Does not wait. Errors poison the result: those of fn and of its outputs,
+ * INVALID_ARGUMENT (NULL, other numbers of rows), FAILED_PRECONDITION (called in a part of another run). */
+BT_API bt_parts *bt_strategy_run(bt_strategy *strategy, bt_part_fn *fn, void *data, bt_array *const *inputs,
+                                 int input_count, int output_count);
+#define bt_strategy_run(...) BTI_AT(bt_parts *, bt_strategy_run(__VA_ARGS__))
+/* For a bt_part_fn: the gradients by the parameters of the part's share of the whole loss, where `loss` is the mean over the part's rows: its gradients times rows / all_rows, so that their sum over the parts is the gradient
+ * of the mean over the batch. Written to grads[] (arrays of the innermost scope). With an optimiser's .loss_scale pass bt_optimizer_scale_loss(o, loss). Elsewhere it is bt_grad_shared. */
+BT_API bt_status bt_part_gradients(bt_array *loss, bt_shared *const *parameters, int count, bt_array **grads);
+#define bt_part_gradients(...) BTI_AT_STATUS(bt_part_gradients(__VA_ARGS__))
+/* An output over all parts: BT_REDUCE_SUM, or BT_REDUCE_MEAN weighted by rows; its shape must be the same in all parts. A lazy array on the first replica's device. */
+BT_API bt_array *bt_parts_reduce(const bt_parts *parts, bt_reduction how, int output);
+#define bt_parts_reduce(...) BTI_AT(bt_array *, bt_parts_reduce(__VA_ARGS__))
+/* One step of the optimiser, where outputs first_output... are the gradients by the parameters (of bt_part_gradients): their sums over the parts update every replica in the same way. The states that layers set in
+ * the run are set with the first update; all or nothing. Errors: those of bt_optimizer_step; the cause of poisoned parts or gradients. */
+BT_API bt_status bt_parts_update(bt_parts *parts, bt_optimizer *optimizer, bt_shared *const *parameters, int count,
+                                 int first_output);
+#define bt_parts_update(...) BTI_AT_STATUS(bt_parts_update(__VA_ARGS__))
+/* How many parts there are; 0 for a poisoned one, with the cause in the error record. */
+BT_API int bt_parts_count(const bt_parts *parts);
+/* Which rows part i has; all 0, with OUT_OF_RANGE in the error record: there is none. */
+BT_API bt_part bt_parts_part(const bt_parts *parts, int i);
+/* An output of part i, on the part's device (an array of the innermost scope). */
+BT_API bt_array *bt_parts_value(const bt_parts *parts, int output, int i);
+#define bt_parts_value(...) BTI_AT(bt_array *, bt_parts_value(__VA_ARGS__))
+/* BT_OK when the run was recorded; else its error, with the cause in the error record. */
+BT_API bt_status bt_parts_status(const bt_parts *parts);
+#define bt_parts_status(...) BTI_AT_STATUS(bt_parts_status(__VA_ARGS__))
+BT_API bt_parts *bt_parts_retain(bt_parts *parts);
+#define bt_parts_retain(...) BTI_AT(bt_parts *, bt_parts_retain(__VA_ARGS__))
+BT_API void bt_parts_release(bt_parts *parts); /* NULL is accepted */
+#define bt_parts_release(...) BTI_AT_VOID(bt_parts_release(__VA_ARGS__))
 
 /* The model's loss, and its gradients by all parameters in the order of bt_parameters, frozen ones too, written to grads[] (arrays of the innermost
  * scope): Flux's withgradient(model). Outside of a BT_TRAINING(true) block layers are in inference. Nothing is updated: `bt_optimizer_step(optimizer, parameters, grads, count)` does that. Errors: the grads carry the

@@ -38,7 +38,7 @@ typedef struct bt_fit_options {
     size_t size BTI_INITIALLY(sizeof(bt_fit_options)); /* set by the macros */
     int epochs BTI_INITIALLY(0);                       /* [1]; of a run that resumes: in all */
     int64_t batch BTI_INITIALLY(0);                    /* rows per step [32]; the last one of an epoch may be smaller */
-    bt_strategy *strategy BTI_INITIALLY(NULL);         /* [one device] */
+    bt_strategy *strategy BTI_INITIALLY(NULL);         /* [one device]; see bt_fit on devices that fail */
     bt_model_loss *loss BTI_INITIALLY(NULL);           /* [bt_cross_entropy of the logits] */
     void *loss_data BTI_INITIALLY(NULL);
     uint64_t
@@ -93,6 +93,7 @@ typedef struct bt_fit_report {
     double seconds;               /* of this call */
     double
         joules; /* of this call: what the CPUs and the cards that trained used, as whole devices, where that is known (bt_device_energy); NaN: of none */
+    int devices_lost; /* of a strategy, that failed in this call */
 } bt_fit_report;
 
 /* Trains on the rows of x [N, ...] and y [N, ...], on the devices of the model: each batch is cut where x and y are and
@@ -100,7 +101,12 @@ typedef struct bt_fit_report {
  * Blocks until training is done. A label or an index that is out of range makes the loss NaN (bt_cross_entropy, bt_take): within 32 steps, or at the end of the
  * epoch, that ends the run with OUT_OF_RANGE, which names the label, its row, the batch and the line; any other loss that is NaN writes a line to the log, and the flag
  * check_nan names the operation. This costs a read of a number every 16 steps. A step that failed is always reported, the last one too: the variables are as after the step before it. `options` may be NULL (the
- * defaults), `report` may be NULL. */
+ * defaults), `report` may be NULL.
+ *
+ * With a strategy over several devices the run goes on when one of them fails, or is late (flag `device_seconds`): a log line and the report say which, in which step and why; the strategy has it no more, nor have the model and the optimiser
+ * (bt_strategy_drop). Steps that had not completed are made again on the rest; if sharded states were lost, the run goes on from its newest checkpoint, and callbacks see its steps once more. It ends with an error that names the device if none is left, if exact mode does not know the number that is left, or if there is no
+ * such checkpoint. A step that fails while all devices work is made again once. x and y are taken to the host if they are on a device of the strategy; the losses' sum is kept there. Batches of a loader that are on such a device are copied
+ * to the host, too. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);
 #define bt_fit(...) BTI_AT_MUST(bt_fit(__VA_ARGS__))

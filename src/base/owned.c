@@ -239,6 +239,7 @@ static const struct {
     [BTI_OWNED_LAYER] = {"layer", "bt_layer_release", "bt_layer_retain keeps it longer"},
     [BTI_OWNED_OPTIMIZER] = {"optimiser", "bt_optimizer_release", "bt_optimizer_retain keeps it longer"},
     [BTI_OWNED_STRATEGY] = {"strategy", "bt_strategy_release", "bt_strategy_retain keeps it longer"},
+    [BTI_OWNED_PARTS] = {"run over parts of a batch", "bt_parts_release", "bt_parts_retain keeps it longer"},
     [BTI_OWNED_CUSTOM] = {"operation", "bt_custom_release", "bt_custom_retain keeps it longer"},
     [BTI_OWNED_REF] = {"reference", "bt_ref_release", "bt_ref_retain keeps it longer"},
     [BTI_OWNED_ACTOR] = {"actor", "bt_actor_release", "bt_actor_retain keeps it longer"},

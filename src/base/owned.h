@@ -15,6 +15,7 @@ typedef enum bti_owned_kind {
     BTI_OWNED_LAYER,
     BTI_OWNED_OPTIMIZER,
     BTI_OWNED_STRATEGY,
+    BTI_OWNED_PARTS,
     BTI_OWNED_CUSTOM,
     BTI_OWNED_REF,
     BTI_OWNED_ACTOR,

@@ -1,4 +1,4 @@
-/* A training step while it is recorded, and the shards of its batch. */
+/* A batch in parts while a step is recorded: which rows each has, what was recorded for it. */
 #ifndef BTI_DIST_BATCH_H
 #define BTI_DIST_BATCH_H
 
@@ -7,55 +7,66 @@
 
 /* A part of the batch. Its arrays belong to the step's scope. */
 typedef struct bti_batch_shard {
-    int replica;
-    int64_t first_row, rows;
-    bt_array *loss; /* weighted */
+    bt_part part;
     bti_states states;
     bti_means means;
-    BTI_VEC(bt_array *) cotangents;     /* inputs that stand for the gradients of the whole loss by each mean */
-    BTI_VEC(bt_array *) own_cotangents; /* this part's of these */
+    /* Of each mean and each call of bt_part_gradients: an input that stands for the gradient of the whole loss by the mean, and this part's of these. */
+    BTI_VEC(bti_node *) cotangents;     /* retained */
+    BTI_VEC(bti_node *) own_cotangents; /* retained */
+    BTI_VEC(int) cotangent_means;       /* the number of the mean */
 } bti_batch_shard;
 
-typedef struct bti_train {
-    bt_strategy *strategy; /* NULL: one device */
-    bt_layer *model;
-    bt_optimizer *optimizer;
-    bt_model_loss *loss;
-    void *data;
-    bt_shared **parameters;
-    int parameter_count;
-    int shard_count; /* number of parts of the batch that have rows */
+struct bt_parts {
+    bti_owned head;        /* of those that are handed out */
+    const char *call;      /* the public function, for errors */
+    bt_strategy *strategy; /* NULL: one part, one device */
+    int shard_count;       /* number of parts that have rows */
     bti_batch_shard *shards;
-    int shard_room;   /* shards that there is room for */
-    int64_t rows;     /* of the batch */
-    bt_array **grads; /* [parameter][shard], weighted */
-    bool hooks;       /* layers look at gradients */
-    bool *flows;      /* by parameter; NULL: the optimiser's gradients have been looked at */
-} bti_train;
+    int64_t rows;
+    bt_array **values; /* [output][shard] */
+    int outputs;
+    bool has_set_states; /* an update has */
+};
+
+/* Records what fn makes of each part of the inputs' rows, in training; means over the whole batch are in place afterwards. With strategy NULL the one part
+ * has all rows, as they are. To be ended in any case. */
+bt_status bti_parts_run(bt_parts *parts, bt_part_fn *fn, void *data, bt_array *const *inputs, int input_count);
+void bti_parts_end(bt_parts *parts);
+/* What an output is of the whole batch: lazy, on the first replica. */
+bt_array *bti_parts_reduce(const bt_parts *parts, int output, bt_reduction how);
+
+/* Outputs first_output... are gradients by the parameters: one update with their sums, the states that layers set beside it, all or nothing. hooked: the model whose
+ * layers look at gradients; NULL: none do. */
+bt_status bti_parts_update(bt_parts *parts, bt_optimizer *optimizer, bt_shared *const *parameters, int count,
+                           int first_output, bt_layer *hooked);
 
 /* sums.c */
 bt_status bti_check_arrays(bt_array *const *arrays, int count);
-const char *bti_replica_name(const bti_train *s, int replica);
-/* The sum of the shards' parts, on the first replica; on each of them. */
-bt_array *bti_sum_parts(const bti_train *s, bt_array **parts);
-void bti_sum_everywhere(const bti_train *s, bt_array **parts, bt_array **sums);
+const char *bti_replica_name(const bt_parts *parts, int replica);
+/* The sum of the shards' parts, on a replica; on each of them. */
+bt_array *bti_sum_parts(const bt_parts *b, bt_array *const *parts, int replica);
+void bti_sum_everywhere(const bt_parts *b, bt_array *const *parts, bt_array **sums);
+/* The sums of several outputs from `first` on. owners[i]: the replica where sum i is wanted, written to sums[i]; NULL: all of them, sums[i * replicas + replica]. */
+bt_status bti_sum_outputs(const bt_parts *parts, int first, int count, const int *owners, bt_array **sums);
 
-/* part.c: the loss of a part's rows, scaled by their share of the batch; the part's states and means are filled in. The device of the model's output, given x.
- * Rows of a batch, where it lies. */
-bt_array *bti_record_loss(bti_train *s, bti_batch_shard *own, bt_array *x, bt_array *y, double weight);
-int bti_output_device(const bti_train *s, bti_layer_ends ends, bt_array *x);
+/* parts.c: calls fn for a part, given its rows; what it makes is in values[]. */
+bt_status bti_parts_call(bt_parts *parts, int number, bt_part_fn *fn, void *data, bt_array *const *inputs);
+/* Room for the shards of a batch, and for what is made of them; with strategy NULL one that has all rows. */
+bt_status bti_parts_begin(bt_parts *parts, int64_t rows);
+/* bt_part_gradients; flows (or NULL): as of bti_grad_both. */
+bt_status bti_part_gradients(bt_array *loss, bt_shared *const *parameters, int count, bt_array **grads, bool *flows);
+/* Rows of a batch, where it lies. */
 bt_array *bti_rows_of(bt_array *batch, int64_t first, int64_t count);
 
 /* states.c: the value that was set, borrowed; NULL: none was. The error of a state that only some parts set. */
 bti_node *bti_states_find(const bti_states *states, const bt_shared *state);
-bt_status bti_fail_unset_state(const bt_shared *state);
+bt_status bti_fail_unset_state(const bt_parts *parts, const bt_shared *state);
 /* Sets what the layers set, combined over the shards, on all replicas; the sets are waiting to be committed with the step's. */
-bt_status bti_set_states(const bti_train *s);
-/* means.c: grads[] gets the gradients of the loss (the shard's, scaled) by the parameters, and by its means, which are kept; flows
- * (or NULL): as of bti_grad_both. */
-bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads,
-                                 bool *flows);
+bt_status bti_set_states(const bt_parts *parts);
+/* means.c: grads[] gets the gradients of the loss (the shard's, weighted) by the parameters; those by its means are kept. flows (or NULL): as of bti_grad_both. */
+bt_status bti_grad_through_means(bti_batch_shard *shard, bt_array *loss, bt_shared *const *parameters, int count,
+                                 bt_array **grads, bool *flows);
 /* Records again what depends on means over all shards, with the means in place. */
-bt_status bti_put_means_in_place(bti_train *s);
+bt_status bti_put_means_in_place(bt_parts *parts);
 
 #endif

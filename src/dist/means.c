@@ -20,23 +20,31 @@ static bt_array *cotangent_input(const bti_node *own) {
     return bti_input_on(placement, (bt_dtype)own->dtype, own->rank, own->shape);
 }
 
-bt_status bti_grad_through_means(const bti_train *s, bti_batch_shard *shard, bt_array *loss, bt_array **grads,
-                                 bool *flows) {
-    int count = (int)shard->means.own.count;
-    bt_array **inputs = bti_alloc((size_t)count * sizeof *inputs), *total = loss;
-    bool room = inputs && bti_vec_reserve(&shard->cotangents, (size_t)count) &&
-                bti_vec_reserve(&shard->own_cotangents, (size_t)count);
+static bool reserve_cotangents(bti_batch_shard *shard, size_t count) {
+    return bti_vec_reserve(&shard->cotangents, count) && bti_vec_reserve(&shard->own_cotangents, count) &&
+           bti_vec_reserve(&shard->cotangent_means, count);
+}
+
+bt_status bti_grad_through_means(bti_batch_shard *shard, bt_array *loss, bt_shared *const *parameters, int count,
+                                 bt_array **grads, bool *flows) {
+    int means = (int)shard->means.own.count;
+    bt_array **inputs = bti_alloc((size_t)means * sizeof *inputs), *total = loss;
+    bt_array **both = bti_calloc((size_t)count + (size_t)means, sizeof(bt_array *));
+    bool room = inputs && both && reserve_cotangents(shard, (size_t)means);
     bt_status status = room ? BT_OK : bti_no_memory();
-    for (int k = 0; k < count && room; k++) {
+    for (int k = 0; k < means && room; k++) {
         bt_array *cotangent = cotangent_input(shard->means.own.items[k]);
-        shard->cotangents.items[shard->cotangents.count++] = cotangent;
+        shard->cotangents.items[shard->cotangents.count++] = bti_node_retain(bti_node_of(cotangent));
+        shard->cotangent_means.items[shard->cotangent_means.count++] = k;
         total = bt_add(total, bt_sum(bt_mul(bti_array_on(shard->means.own.items[k]), cotangent), BT_ALL, false));
         inputs[k] = bti_array_on(shard->means.inputs.items[k]);
     }
-    if (room) status = bti_grad_both(total, s->parameters, s->parameter_count, inputs, count, grads, flows);
-    for (int k = 0; k < count && room; k++)
-        shard->own_cotangents.items[shard->own_cotangents.count++] = grads[s->parameter_count + k];
+    if (room) status = bti_grad_both(total, parameters, count, inputs, means, both, flows);
+    for (int p = 0; p < count && room; p++) grads[p] = both[p];
+    for (int k = 0; k < means && room; k++) /* poisoned ones too */
+        shard->own_cotangents.items[shard->own_cotangents.count++] = bti_node_retain(bti_node_of(both[count + k]));
     bti_free(inputs);
+    bti_free(both);
     return status;
 }
 
@@ -140,47 +148,48 @@ static bt_status replace(replacement *r, bt_array **array) {
 
 /* --- all parts -------------------------------------------------------------------------------------------------------------------- */
 
-static bt_status check_same_means(const bti_train *s) {
-    const bti_means *first = &s->shards[0].means;
-    for (int i = 1; i < s->shard_count; i++) {
-        const bti_means *means = &s->shards[i].means;
-        bool same = means->own.count == first->own.count;
-        for (size_t k = 0; k < first->own.count && same; k++) {
-            const bti_node *a = first->own.items[k], *b = means->own.items[k];
-            same = a->dtype == b->dtype && bti_shape_equal(a->rank, a->shape, b->rank, b->shape);
-        }
-        if (!same)
+static bool has_same_means(const bti_batch_shard *a, const bti_batch_shard *b) {
+    if (a->means.own.count != b->means.own.count || a->cotangents.count != b->cotangents.count) return false;
+    for (size_t k = 0; k < a->means.own.count; k++) {
+        const bti_node *x = a->means.own.items[k], *y = b->means.own.items[k];
+        if (x->dtype != y->dtype || !bti_shape_equal(x->rank, x->shape, y->rank, y->shape)) return false;
+    }
+    for (size_t k = 0; k < a->cotangents.count; k++)
+        if (a->cotangent_means.items[k] != b->cotangent_means.items[k]) return false;
+    return true;
+}
+
+static bt_status check_same_means(const bt_parts *b) {
+    for (int i = 1; i < b->shard_count; i++)
+        if (!has_same_means(&b->shards[0], &b->shards[i]))
             return bti_fail(BT_INVALID_ARGUMENT,
-                            "bt_train_step: bt_batch_mean was called with other arrays for a part of %lld rows than "
-                            "for one of %lld; "
-                            "calls and shapes must be the same for all parts of a batch",
-                            (long long)s->shards[i].rows, (long long)s->shards[0].rows);
-    }
+                            "%s: bt_batch_mean was called with other arrays for a part of %lld rows than for one of "
+                            "%lld; calls and shapes must be the same for all parts of a batch",
+                            b->call, (long long)b->shards[i].part.rows, (long long)b->shards[0].part.rows);
     return BT_OK;
 }
 
-/* The inputs of mean k, or those of its gradient, are replaced by the sum of the shards' parts. */
-static bt_status sum_mean(const bti_train *s, replacement *r, size_t k, bool gradient) {
+/* The inputs of mean k, or those of gradient k, are replaced by the sum of the shards' parts. */
+static bt_status sum_mean(const bt_parts *b, replacement *r, size_t k, bool gradient) {
     bt_array *parts[BTI_MAX_REPLICAS], *sums[BTI_MAX_REPLICAS];
-    for (int i = 0; i < s->shard_count; i++) {
-        const bti_batch_shard *shard = &s->shards[i];
-        parts[i] = gradient ? shard->own_cotangents.items[k] : bti_array_on(shard->means.own.items[k]);
+    for (int i = 0; i < b->shard_count; i++) {
+        const bti_batch_shard *shard = &b->shards[i];
+        parts[i] = bti_array_on(gradient ? shard->own_cotangents.items[k] : shard->means.own.items[k]);
     }
-    bti_sum_everywhere(s, parts, sums);
-    BTI_TRY(bti_check_arrays(sums, s->strategy->count));
-    for (int i = 0; i < s->shard_count; i++) {
-        const bti_batch_shard *shard = &s->shards[i];
-        const bti_node *input = gradient ? bti_node_of(shard->cotangents.items[k]) : shard->means.inputs.items[k];
-        if (!replace_input(r, input, sums[shard->replica])) return bti_no_memory();
+    bti_sum_everywhere(b, parts, sums);
+    BTI_TRY(bti_check_arrays(sums, b->strategy->count));
+    for (int i = 0; i < b->shard_count; i++) {
+        const bti_batch_shard *shard = &b->shards[i];
+        const bti_node *input = gradient ? shard->cotangents.items[k] : shard->means.inputs.items[k];
+        if (!replace_input(r, input, sums[shard->part.replica])) return bti_no_memory();
     }
     return BT_OK;
 }
 
-static bt_status replace_all(bti_train *s, replacement *r) {
-    for (int i = 0; i < s->parameter_count * s->shard_count; i++) BTI_TRY(replace(r, &s->grads[i]));
-    for (int i = 0; i < s->shard_count; i++) {
-        BTI_TRY(replace(r, &s->shards[i].loss));
-        bti_states *states = &s->shards[i].states;
+static bt_status replace_all(bt_parts *b, replacement *r) {
+    for (int i = 0; i < b->outputs * b->shard_count; i++) BTI_TRY(replace(r, &b->values[i]));
+    for (int i = 0; i < b->shard_count; i++) {
+        bti_states *states = &b->shards[i].states;
         for (size_t k = 0; k < states->values.count; k++) {
             bt_array *value = bti_array_on(states->values.items[k]);
             BTI_TRY(replace(r, &value));
@@ -192,14 +201,14 @@ static bt_status replace_all(bti_train *s, replacement *r) {
     return BT_OK;
 }
 
-bt_status bti_put_means_in_place(bti_train *s) {
-    BTI_TRY(check_same_means(s));
-    size_t count = s->shards[0].means.own.count;
+bt_status bti_put_means_in_place(bt_parts *b) {
+    BTI_TRY(check_same_means(b));
+    size_t count = b->shards[0].means.own.count, gradients = b->shards[0].cotangents.count;
     replacement r = {.numbers = {0}};
     bt_status status = BT_OK;
-    for (size_t k = 0; k < count && status == BT_OK; k++) status = sum_mean(s, &r, k, false);
-    for (size_t k = 0; k < count && status == BT_OK; k++) status = sum_mean(s, &r, k, true);
-    if (status == BT_OK && count) status = replace_all(s, &r);
+    for (size_t k = 0; k < count && status == BT_OK; k++) status = sum_mean(b, &r, k, false);
+    for (size_t k = 0; k < gradients && status == BT_OK; k++) status = sum_mean(b, &r, k, true);
+    if (status == BT_OK && count) status = replace_all(b, &r);
     free_replacement(&r);
     return status;
 }

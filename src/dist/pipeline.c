@@ -6,6 +6,7 @@
 #include "array/move.h"
 #include "base/alloc.h"
 #include "device/device.h"
+#include "dist/flows.h"
 #include "dist/pipeline_units.h"
 #include "nn/optimizer.h"
 #include "ops/primitive.h"
@@ -16,17 +17,19 @@ typedef struct progress {
 } progress;
 
 typedef struct pipeline {
-    bti_train *step;
+    const bti_train *step;
+    bt_parts *parts;   /* of one shard: the micro-batch that is recorded */
     int count, stages; /* stages: 0 before the first micro-batch is recorded */
     bt_array **x, **y; /* by micro-batch: its rows, where the batch lies */
     bti_layer_ends ends;
-    int last_device;        /* of the model's output */
-    bt_array *loss;         /* retained; the weighted sum over the micro-batches recorded so far */
-    bt_array **gradients;   /* by parameter: the same */
-    bti_states states;      /* floats: the same; others: of the first micro-batch */
-    bt_array **results;     /* room for what is wanted of a micro-batch */
-    bti_micro_units *units; /* by micro-batch */
-    progress *now, *before; /* by stage; before the slot of time */
+    int last_device;           /* of the model's output */
+    bt_array *loss;            /* retained; the weighted sum over the micro-batches recorded so far */
+    bt_array **gradients;      /* by parameter: the same */
+    bti_states states;         /* floats: the same; others: of the first micro-batch */
+    bt_array **results;        /* room for what is wanted of a micro-batch */
+    bti_micro_batch *recorded; /* the one that is recorded now */
+    bti_micro_units *units;    /* by micro-batch */
+    progress *now, *before;    /* by stage; before the slot of time */
 } pipeline;
 
 /* --- recording ---------------------------------------------------------------------------------------------------------- */
@@ -41,7 +44,7 @@ static bt_array *weighted_state(bt_array *value, double weight) {
 
 static bt_status add_state(pipeline *p, const bti_states *own, size_t i, double weight) {
     bti_node *set = bti_states_find(own, p->states.shared.items[i]), *before = p->states.values.items[i];
-    if (!set) return bti_fail_unset_state(p->states.shared.items[i]);
+    if (!set) return bti_fail_unset_state(p->parts, p->states.shared.items[i]);
     bt_array *value = bti_array_on(set);
     if (!bti_dtype_is_float(bt_dtype_of(value))) return BT_OK;
     value = weighted_state(value, weight);
@@ -62,7 +65,7 @@ static bt_status add_states(pipeline *p, bti_states *own, bool first, double wei
         }
     }
     if (own->shared.count > p->states.shared.count)
-        return bti_fail_unset_state(own->shared.items[own->shared.count - 1]);
+        return bti_fail_unset_state(p->parts, own->shared.items[own->shared.count - 1]);
     for (size_t i = 0; i < p->states.shared.count; i++) BTI_TRY(add_state(p, own, i, weight));
     return BT_OK;
 }
@@ -76,25 +79,34 @@ static bt_status check_means(const bti_batch_shard *own) {
         "when the last comes; use group or layer norms, or one micro-batch");
 }
 
+/* outputs[]: the weighted loss of the micro-batch's rows, and its gradients. */
+static bt_status record_part(const bt_part *part, bt_array *const *xy, bt_array **outputs, void *data) {
+    const pipeline *p = data;
+    const bti_train *s = p->step;
+    bool *flows = part->index ? NULL : s->flows;
+    bt_array *loss = bti_record_loss(s, xy[0], xy[1]);
+    BTI_TRY(check_means(&p->parts->shards[0]));
+    outputs[0] = bt_mul(loss, bt_num((double)part->rows / (double)part->all_rows));
+    bti_sequence_last(&p->recorded->turned);
+    bt_array *scaled = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, loss);
+    BTI_TRY(bti_part_gradients(scaled, s->parameters, s->parameter_count, outputs + 1, flows));
+    return flows ? bti_check_flows(s->optimizer, s->model, s->parameters, flows, s->parameter_count, loss) : BT_OK;
+}
+
 /* Loss and gradients of micro-batch m: only recorded. The labels are on their way at once. */
-static bt_status record_rows(pipeline *p, int m, bti_micro_batch *recorded) {
-    bti_train *s = p->step;
-    bti_batch_shard *own = &s->shards[0];
-    double weight = (double)own->rows / (double)s->rows;
-    bt_array *x = p->x[m], *y = p->y[m];
-    if (p->ends.any) y = bti_bring(y, p->last_device);
-    BTI_TRY(bt_eval(y));
-    bti_sequence_last(&recorded->begun);
-    if (p->ends.any) x = bti_bring(x, p->ends.first);
-    recorded->input = bti_node_of(p->x[m]);
-    own->loss = bti_record_loss(s, own, x, y, weight);
-    BTI_TRY(check_means(own));
-    bti_sequence_last(&recorded->turned);
-    bt_array *scaled = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, own->loss);
-    BTI_TRY(bt_grad_shared(scaled, s->parameters, s->parameter_count, p->results));
-    for (int i = 0; i < s->parameter_count; i++) add_to(&p->gradients[i], p->results[i]);
-    add_to(&p->loss, own->loss);
-    return add_states(p, &own->states, !m, weight);
+static bt_status record_rows(pipeline *p, int m) {
+    const bti_train *s = p->step;
+    bti_batch_shard *own = &p->parts->shards[0];
+    bt_array *xy[2] = {p->x[m], p->y[m]};
+    if (p->ends.any) xy[1] = bti_bring(xy[1], p->last_device);
+    BTI_TRY(bt_eval(xy[1]));
+    bti_sequence_last(&p->recorded->begun);
+    if (p->ends.any) xy[0] = bti_bring(xy[0], p->ends.first);
+    p->recorded->input = bti_node_of(p->x[m]);
+    BTI_TRY(bti_parts_call(p->parts, 0, record_part, p, xy));
+    for (int i = 0; i < s->parameter_count; i++) add_to(&p->gradients[i], p->parts->values[1 + i]);
+    add_to(&p->loss, p->parts->values[0]);
+    return add_states(p, &own->states, !m, (double)own->part.rows / (double)own->part.all_rows);
 }
 
 static bt_status cut_into_units(pipeline *p, int m, bti_micro_batch *recorded) {
@@ -109,15 +121,18 @@ static bt_status cut_into_units(pipeline *p, int m, bti_micro_batch *recorded) {
 }
 
 static bt_status record_micro_batch(pipeline *p, int m) {
-    bti_batch_shard *own = &p->step->shards[0];
+    bt_part *part = &p->parts->shards[0].part;
     bti_micro_batch recorded = {.input = NULL};
     bt_status status = BT_OK;
-    own->first_row = m ? own->first_row + own->rows : 0;
-    own->rows = bt_size(p->x[m], 0);
+    int64_t first = m ? part->first_row + part->rows : 0;
+    *part = (bt_part){
+        .index = m, .count = p->count, .first_row = first, .rows = bt_size(p->x[m], 0), .all_rows = p->parts->rows};
+    p->recorded = &recorded;
     BT_SCOPE {
-        status = record_rows(p, m, &recorded);
+        status = record_rows(p, m);
         if (status == BT_OK) status = cut_into_units(p, m, &recorded);
     }
+    p->recorded = NULL;
     p->stages = p->units[m].stages;
     return status;
 }
@@ -168,7 +183,7 @@ static bt_status go_through(pipeline *p) {
 /* --- the step ----------------------------------------------------------------------------------------------------------- */
 
 static bt_status cut_batch(pipeline *p, bt_array *x, bt_array *y) {
-    int64_t rows = p->step->rows, first = 0;
+    int64_t rows = p->parts->rows, first = 0;
     for (int m = 0; m < p->count; m++) {
         int64_t own = rows / p->count + (m < rows % p->count);
         p->x[m] = bti_rows_of(x, first, own);
@@ -191,14 +206,15 @@ static bt_status allocate(pipeline *p) {
     return BT_OK;
 }
 
-/* The sums become the results of the step's only part, of its scope. */
+/* The sums become what the only shard made, of the step's scope. */
 static void hand_over(pipeline *p) {
-    bti_batch_shard *only = &p->step->shards[0];
-    bti_states_free(&only->states);
-    only->states = p->states;
+    bti_states *states = &p->parts->shards[0].states;
+    bti_states_free(states);
+    *states = p->states;
     p->states = (bti_states){0};
-    only->loss = bti_array_on(bti_node_of(p->loss));
-    for (int i = 0; i < p->step->parameter_count; i++) p->step->grads[i] = bti_array_on(bti_node_of(p->gradients[i]));
+    p->parts->values[0] = bti_array_on(bti_node_of(p->loss));
+    for (int i = 0; i < p->step->parameter_count; i++)
+        p->parts->values[1 + i] = bti_array_on(bti_node_of(p->gradients[i]));
 }
 
 static void free_pipeline(pipeline *p) {
@@ -213,15 +229,15 @@ static void free_pipeline(pipeline *p) {
     bti_free(p->now);
 }
 
-bt_status bti_pipeline_run(bti_train *step, int micro_batches, bt_array *x, bt_array *y) {
-    step->rows = bt_size(x, 0);
-    pipeline p = {.step = step, .ends = bti_layer_ends_of(step->model)};
-    p.count = micro_batches < step->rows ? micro_batches : (int)step->rows;
+bt_status bti_pipeline_run(const bti_train *step, bt_parts *parts, int micro_batches, bt_array *x, bt_array *y) {
+    int64_t rows = bt_size(x, 0);
+    pipeline p = {.step = step, .parts = parts, .ends = bti_layer_ends_of(step->model)};
+    p.count = micro_batches < rows ? micro_batches : (int)rows;
     bool flushes = bti_eval_hold(true);
-    bt_status status = allocate(&p);
+    bt_status status = bti_parts_begin(parts, rows);
+    if (status == BT_OK) status = allocate(&p);
     if (status == BT_OK) status = cut_batch(&p, x, y);
     if (status == BT_OK) {
-        step->shards[0].rows = bt_size(p.x[0], 0);
         p.last_device = p.ends.any ? bti_output_device(step, p.ends, bti_bring(p.x[0], p.ends.first)) : 0;
         status = go_through(&p);
     }

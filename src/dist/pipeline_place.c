@@ -49,7 +49,8 @@ static bt_status record_passes(timed_layer *t, bt_array *x, bt_array **y) {
     BTI_TRY(bti_fail_with(bti_array_error(*y)));
     int inputs = bti_dtype_has_gradient(bt_dtype_of(x)), count = t->parameter_count + inputs;
     if (!count || !bti_dtype_has_gradient(bt_dtype_of(*y))) return bt_block(*y);
-    BTI_TRY(bti_grad_both(bt_sum(*y, BT_ALL, false), t->parameters, t->parameter_count, &x, inputs, t->gradients));
+    BTI_TRY(
+        bti_grad_both(bt_sum(*y, BT_ALL, false), t->parameters, t->parameter_count, &x, inputs, t->gradients, NULL));
     BTI_TRY(bt_eval_all(t->gradients, count));
     for (int i = 0; i < count; i++) BTI_TRY(bt_block(t->gradients[i]));
     return bt_block(*y);

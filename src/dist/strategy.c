@@ -156,6 +156,13 @@ bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
     return BT_OK;
 }
 
+bt_status bt_strategy_set_sharded(bt_strategy *strategy, bool sharded) {
+    BTI_CALL("bt_strategy_set_sharded");
+    BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_set_sharded"));
+    strategy->sharded = sharded;
+    return BT_OK;
+}
+
 /* --- blocks ----------------------------------------------------------------------------------------------------------- */
 
 static _Thread_local bt_strategy *current;

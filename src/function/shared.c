@@ -14,6 +14,11 @@
 static bt_shared *living;
 static atomic_int_fast64_t last_number;
 
+static void drop_versions(bti_shared_replica *r) {
+    for (size_t v = 0; v < r->versions.count; v++) bti_version_drop(&r->versions.items[v]);
+    bti_vec_free(&r->versions);
+}
+
 static void clear_shared(void *object) {
     bt_shared *shared = object;
     bti_versions_lock();
@@ -22,11 +27,7 @@ static void clear_shared(void *object) {
     else if (living == shared)
         living = shared->next;
     if (shared->next) shared->next->previous = shared->previous;
-    for (int i = 0; i < shared->replica_count; i++) {
-        bti_shared_replica *r = &shared->replicas[i];
-        for (size_t v = 0; v < r->versions.count; v++) bti_version_drop(&r->versions.items[v]);
-        bti_vec_free(&r->versions);
-    }
+    for (int i = 0; i < shared->replica_count; i++) drop_versions(&shared->replicas[i]);
     bti_versions_unlock();
     bti_set_failure_release(shared->failure);
     bti_free(shared->name);
@@ -130,6 +131,11 @@ bt_shared *bt_shared_new_beside(const bt_shared *beside, bt_array *value) {
     return own_shared(make_shared(value, devices, beside->replica_count));
 }
 
+bt_shared *bti_shared_new_at(const bt_shared *beside, int replica, bt_array *value) {
+    if (bti_fail_with(bti_array_error(value)) != BT_OK) return own_shared(NULL);
+    return own_shared(make_shared(value, &beside->replicas[replica].device, 1));
+}
+
 bt_shared *bt_shared_retain(bt_shared *shared) { return bti_handle_retain(&shared_class, shared, "bt_shared_retain"); }
 void bt_shared_release(bt_shared *shared) { bti_handle_release(&shared_class, shared, "bt_shared_release"); }
 bt_status bt_shared_status(const bt_shared *shared) {
@@ -172,6 +178,11 @@ bt_array *bt_value(bt_shared *shared) {
     BTI_RETURN(bti_array_new(bti_shared_value(shared, bti_replica())));
 }
 
+bt_array *bti_shared_value_at(bt_shared *shared, int replica) {
+    bti_error *error = bti_handle_error(BTI_OWNED_SHARED, shared, "bt_value");
+    return error ? bti_poison(bti_error_retain(error)) : bti_array_new(bti_shared_value(shared, replica));
+}
+
 static const bti_shared_replica *own_replica(const bt_shared *shared) {
     int index = bti_replica();
     return &shared->replicas[index < shared->replica_count ? index : 0];
@@ -187,6 +198,28 @@ bool bti_shared_together(const bt_shared *a, const bt_shared *b) {
 }
 
 int bti_shared_replicas(const bt_shared *shared) { return shared->replica_count; }
+
+int bti_shared_replica_on(const bt_shared *shared, int device) {
+    for (int i = 0; i < shared->replica_count; i++)
+        if (shared->replicas[i].device == device) return i;
+    return -1;
+}
+
+/* Nodes of values say which replica they are of: those of the replicas that move are made again. */
+void bti_shared_drop_replica(bt_shared *shared, int replica) {
+    bti_versions_lock();
+    drop_versions(&shared->replicas[replica]);
+    shared->replica_count--;
+    for (int i = replica; i < shared->replica_count; i++) {
+        shared->replicas[i] = shared->replicas[i + 1];
+        bti_shared_replica *r = &shared->replicas[i];
+        for (size_t v = 0; v < r->versions.count; v++) {
+            bti_node_release(r->versions.items[v].value);
+            r->versions.items[v].value = NULL;
+        }
+    }
+    bti_versions_unlock();
+}
 
 bti_node *bti_shared_fit(const bt_shared *shared, int index, bti_node *value) {
     return bti_node_fit(value, shared->dtype, shared->replicas[index].device);

@@ -16,6 +16,15 @@ bt_status bti_sets_end(bool commit);
 bool bti_sets_wait(void);
 
 int bti_shared_replicas(const bt_shared *shared);
+int64_t bti_shared_bytes(const bt_shared *shared); /* of one replica */
+/* A variable beside one replica of another. Otherwise as bt_shared_new_beside. */
+bt_shared *bti_shared_new_at(const bt_shared *beside, int replica, bt_array *value);
+/* The number of the replica on a device; -1: none. */
+int bti_shared_replica_on(const bt_shared *shared, int device);
+/* Takes a replica out of a variable that has others; those behind it move up. Values of it that are in use elsewhere stay. Not while another thread uses the variable. */
+void bti_shared_drop_replica(bt_shared *shared, int replica);
+/* The value of that replica, whichever is the thread's; of the only one of a variable that is not mirrored. An array of the innermost scope. */
+bt_array *bti_shared_value_at(bt_shared *shared, int replica);
 int bti_shared_device(const bt_shared *shared); /* of this thread's replica */
 bool bti_shared_committed(const bt_shared *shared);
 /* Whether both are on the same devices, replica by replica. */
@@ -33,6 +42,8 @@ bt_status bti_shared_check_gradient(const bt_shared *shared, const bt_array *gra
 /* Why this value cannot be set (as a status in the error record); BT_OK when it can. */
 bt_status bti_shared_check(const bt_shared *shared, const bt_array *value);
 
+/* The failure of a step that was found to have failed when the variable was read or set; told once for all variables of the step. Does not wait. */
+bt_status bti_shared_report(bt_shared *shared);
 /* Waits for its last values, of all replicas. The failure of a step that set it, which is reported once. */
 bt_status bti_shared_settle(bt_shared *shared);
 

@@ -75,8 +75,7 @@ static void note_failed_step(bt_shared *shared, bti_error *cause) {
     bti_error_release(cause);
 }
 
-/* Once for all variables of the step. */
-static bt_status report_failure(bt_shared *shared) {
+bt_status bti_shared_report(bt_shared *shared) {
     bti_versions_lock();
     bti_set_failure *failure = shared->failure;
     bool tell = failure && !failure->told;
@@ -184,7 +183,7 @@ static void begin_pending(bt_shared *shared, int index) {
     bti_node_release(top);
 }
 
-static int64_t value_bytes(const bt_shared *shared) {
+int64_t bti_shared_bytes(const bt_shared *shared) {
     int64_t bytes = (int64_t)bt_dtype_size(shared->dtype);
     for (int i = 0; i < shared->rank; i++) bytes *= shared->shape[i];
     return bytes;
@@ -197,7 +196,7 @@ static bti_gate *too_far_ahead(bt_shared *const *shared, const int *replicas, in
     const replica *longest = NULL;
     for (int i = 0; i < count; i++) {
         const replica *r = &shared[i]->replicas[replicas[i]];
-        bytes[r->device] += ((int64_t)r->versions.count + 1) * value_bytes(shared[i]);
+        bytes[r->device] += ((int64_t)r->versions.count + 1) * bti_shared_bytes(shared[i]);
         if (r->versions.count > 1 && (!longest || r->versions.count > longest->versions.count)) longest = r;
     }
     bool far = longest && longest->versions.count > STEPS_AHEAD;
@@ -239,7 +238,7 @@ static void wait_while_ahead(bt_shared *const *shared, const int *replicas, int 
 bt_status bti_shared_throttle(bt_shared *const *shared, const int *replicas, int count) {
     for (int i = 0; i < count; i++) begin_pending(shared[i], replicas[i]);
     if (count) wait_while_ahead(shared, replicas, count);
-    for (int i = 0; i < count; i++) BTI_TRY(report_failure(shared[i]));
+    for (int i = 0; i < count; i++) BTI_TRY(bti_shared_report(shared[i]));
     return BT_OK;
 }
 

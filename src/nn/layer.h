@@ -71,6 +71,8 @@ bool bti_has_gradient_hooks(const bt_layer *model);
 bool bti_has_hooks(const bt_layer *model); /* of either kind */
 /* Waits for the last values of all parameters and states. The failure of a step that set one of them, which is reported once. */
 bt_status bti_layer_settle(const bt_layer *model);
+/* The same of what is known to have failed by now (bti_shared_report). */
+bt_status bti_layer_report(const bt_layer *model);
 
 /* bt_fmap. `join` is asked of each two neighbours in a chain: true when *joined, with one reference, takes the place of both (NULL: it failed, with the cause in
  * the error record). */

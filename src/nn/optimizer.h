@@ -63,6 +63,9 @@ typedef struct bti_common {
     _Atomic(bt_shared *) values[BTI_COMMON_VALUES];
 } bti_common;
 
+#define BTI_EVERY_REPLICA -1
+#define BTI_NO_REPLICA -2 /* the states were on a device that failed */
+
 /* What belongs to a parameter. Made with all its states, released with the optimiser. */
 typedef struct bti_optimizer_entry {
     struct bti_optimizer_entry *next;
@@ -70,6 +73,8 @@ typedef struct bti_optimizer_entry {
     bt_shared *parameter;                           /* retained, so that no other parameter can get its address */
     _Atomic(bti_common *) common;
     bt_dtype dtype; /* that the step computes in, and of the states */
+    atomic_int
+        home; /* the replica of the parameter that alone has the states and computes the update, which all get; BTI_EVERY_REPLICA */
     bt_shared *states[BTI_RULE_STATES];
     bt_shared *accumulated, *average; /* NULL without those options */
     _Atomic double decay, rate;       /* of its group */
@@ -106,6 +111,12 @@ struct bt_optimizer {
 bt_status bti_optimizer_check(const bt_optimizer *optimizer, bt_shared *const *parameters, int count, const char *call);
 /* Makes the entries of thawed parameters, and the common values that a step needs. */
 bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count);
+/* The same, with the states of parameter i beside its replica homes[i] only; homes NULL: beside every replica. States that are elsewhere move. Not while another
+ * thread uses the optimiser. */
+bt_status bti_optimizer_place(bt_optimizer *optimizer, bt_shared *const *parameters, const int *homes, int count);
+/* Takes replicas on a device out of the states and their parameters, as bti_shared_drop_replica does. Sharded states that were there are lost: steps refuse their parameter until bt_optimizer_prepare has made new ones. */
+void bti_optimizer_drop_device(bt_optimizer *optimizer, int device);
+bool bti_optimizer_has_lost(const bt_optimizer *optimizer);
 /* previous: the entry looked up before, or NULL. NULL: there is none. */
 bti_optimizer_entry *bti_entry_find(const bt_optimizer *optimizer, const bt_shared *parameter,
                                     bti_optimizer_entry *previous);

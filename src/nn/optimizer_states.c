@@ -133,8 +133,18 @@ static bt_status need_commons(bt_optimizer *o, bti_common *c, bt_dtype dtype) {
 
 /* --- entries ---------------------------------------------------------------------------------------------------------- */
 
+static bt_shared *make_at_home(const bti_optimizer_entry *e, int home, bt_array *value) {
+    return bt_shared_retain(home == BTI_EVERY_REPLICA ? bt_shared_new_beside(e->parameter, value)
+                                                      : bti_shared_new_at(e->parameter, home, value));
+}
+
+/* Where the entry's states are: a state's, or the parameter's. */
+static bt_array *value_at_home(bt_shared *shared, int home) {
+    return home == BTI_EVERY_REPLICA ? bt_value(shared) : bti_shared_value_at(shared, home);
+}
+
 static bt_shared *make_state(bt_optimizer *o, const bti_optimizer_entry *e, const char *name, bt_array *value) {
-    bt_shared *made = bt_shared_retain(bt_shared_new_beside(e->parameter, value));
+    bt_shared *made = make_at_home(e, atomic_load(&e->home), value);
     if (bt_shared_status(made) != BT_OK) return made;
     bti_str text = {0};
     bti_str_addf(&text, "%s.%s.", o->rule->name, name);
@@ -151,7 +161,8 @@ static bt_shared *make_state(bt_optimizer *o, const bti_optimizer_entry *e, cons
 static bool make_states(bt_optimizer *o, bti_optimizer_entry *e) {
     bool made = true;
     BT_SCOPE {
-        bt_array *value = bt_cast(bt_value(e->parameter), e->dtype), *zeros = bt_zeros_like(value);
+        bt_array *value = bt_cast(value_at_home(e->parameter, atomic_load(&e->home)), e->dtype);
+        bt_array *zeros = bt_zeros_like(value);
         for (int k = 0; k < BTI_RULE_STATES && made; k++) {
             if (!bti_optimizer_rule_uses(o->rule, &o->numbers, k)) continue;
             const char *name = o->rule->states[k];
@@ -177,7 +188,7 @@ static bt_status check_dtype(const bt_shared *parameter, bt_dtype dtype) {
                     bt_dtype_name(dtype));
 }
 
-static bt_status add_states(bt_optimizer *o, bt_shared *parameter) {
+static bt_status add_states(bt_optimizer *o, bt_shared *parameter, int home) {
     bt_dtype dtype = BT_F32;
     BT_SCOPE
         dtype = bt_dtype_of(bt_value(parameter));
@@ -188,6 +199,7 @@ static bt_status add_states(bt_optimizer *o, bt_shared *parameter) {
     e->dtype = dtype == BT_F64 ? BT_F64 : BT_F32;
     atomic_store(&e->decay, o->numbers.decay);
     atomic_store(&e->rate, 1);
+    atomic_store(&e->home, home);
     bool made = make_states(o, e);
     e->next = atomic_load(&o->entries);
     while (made && !find_in_list(e->next, parameter)) /* another thread may have been faster */
@@ -211,16 +223,69 @@ static bt_status complete_entry(bt_optimizer *o, bti_optimizer_entry *e) {
     return need_commons(o, c, e->dtype);
 }
 
-bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
+static bt_status need_entries(bt_optimizer *optimizer, bt_shared *const *parameters, const int *homes, int count) {
     bti_optimizer_entry *e = NULL;
     for (int i = 0; i < count; i++) {
         if (bt_shared_is_frozen(parameters[i])) continue;
         bti_optimizer_entry *found = bti_entry_find(optimizer, parameters[i], e);
         if (!found) {
-            BTI_TRY(add_states(optimizer, parameters[i]));
+            BTI_TRY(add_states(optimizer, parameters[i], homes ? homes[i] : BTI_EVERY_REPLICA));
             found = bti_entry_find(optimizer, parameters[i], e);
         }
+        if (atomic_load(&found->home) == BTI_NO_REPLICA)
+            return bti_fail(
+                BT_FAILED_PRECONDITION,
+                "the states of variable %s were on a device that failed; bt_load_optimizer loads those of a "
+                "file, bt_optimizer_prepare makes new ones",
+                bt_shared_name(parameters[i]));
         BTI_TRY(complete_entry(optimizer, e = found));
+    }
+    return BT_OK;
+}
+
+bt_status bti_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
+    return need_entries(optimizer, parameters, NULL, count);
+}
+
+/* --- homes ------------------------------------------------------------------------------------------------------------ */
+
+enum { STATES_OF_ENTRY = BTI_RULE_STATES + 2 };
+
+static void list_places(bti_optimizer_entry *e, bt_shared ***places) {
+    for (int k = 0; k < BTI_RULE_STATES; k++) places[k] = &e->states[k];
+    places[BTI_RULE_STATES] = &e->accumulated;
+    places[BTI_RULE_STATES + 1] = &e->average;
+}
+
+/* All of its states, or none. */
+static bt_status move_states(bti_optimizer_entry *e, int home) {
+    bt_shared **places[STATES_OF_ENTRY], *moved[STATES_OF_ENTRY] = {NULL};
+    bool made = true;
+    list_places(e, places);
+    BT_SCOPE
+        for (int k = 0; k < STATES_OF_ENTRY && made; k++) {
+            if (!*places[k]) continue;
+            moved[k] = make_at_home(e, home, value_at_home(*places[k], home));
+            made = bt_shared_status(moved[k]) == BT_OK;
+            if (made) bt_shared_set_name(moved[k], bt_shared_name(*places[k]));
+        }
+    for (int k = 0; k < STATES_OF_ENTRY; k++) {
+        bt_shared *before = *places[k];
+        if (made) *places[k] = moved[k];
+        bt_shared_release(made ? before : moved[k]);
+    }
+    if (made) atomic_store(&e->home, home);
+    return made ? BT_OK : bt_error_status();
+}
+
+bt_status bti_optimizer_place(bt_optimizer *optimizer, bt_shared *const *parameters, const int *homes, int count) {
+    bti_optimizer_entry *e = NULL;
+    BTI_TRY(need_entries(optimizer, parameters, homes, count));
+    for (int i = 0; i < count; i++) {
+        if (bt_shared_is_frozen(parameters[i])) continue;
+        int home = homes ? homes[i] : BTI_EVERY_REPLICA;
+        e = bti_entry_find(optimizer, parameters[i], e);
+        if (atomic_load(&e->home) != home) BTI_TRY(move_states(e, home));
     }
     return BT_OK;
 }
@@ -233,9 +298,64 @@ bt_status bti_optimizer_check(const bt_optimizer *optimizer, bt_shared *const *p
     return BT_OK;
 }
 
+/* --- devices that fail ------------------------------------------------------------------------------------------------- */
+
+static void drop_replica_on(bt_shared *variable, int device) {
+    int replica = variable ? bti_shared_replica_on(variable, device) : -1;
+    if (replica >= 0 && bti_shared_replicas(variable) > 1) bti_shared_drop_replica(variable, replica);
+}
+
+static void drop_from_entry(bti_optimizer_entry *e, int device) {
+    bt_shared **places[STATES_OF_ENTRY];
+    int dropped = bti_shared_replica_on(e->parameter, device), home = atomic_load(&e->home), states = 0;
+    list_places(e, places);
+    for (int k = 0; k < STATES_OF_ENTRY; k++) {
+        states += *places[k] != NULL;
+        if (home == BTI_EVERY_REPLICA) drop_replica_on(*places[k], device);
+    }
+    if (home >= 0 && home == dropped)
+        atomic_store(&e->home, states ? BTI_NO_REPLICA : BTI_EVERY_REPLICA);
+    else if (dropped >= 0 && home > dropped)
+        atomic_store(&e->home, home - 1);
+    drop_replica_on(e->parameter, device);
+}
+
+bool bti_optimizer_has_lost(const bt_optimizer *optimizer) {
+    for (const bti_optimizer_entry *e = atomic_load(&optimizer->entries); e; e = e->next)
+        if (atomic_load(&e->home) == BTI_NO_REPLICA) return true;
+    return false;
+}
+
+void bti_optimizer_drop_device(bt_optimizer *optimizer, int device) {
+    for (bti_optimizer_entry *e = atomic_load(&optimizer->entries); e; e = e->next) drop_from_entry(e, device);
+    for (bti_common *c = atomic_load(&optimizer->commons); c; c = c->next)
+        for (int k = 0; k < BTI_COMMON_VALUES; k++) drop_replica_on(atomic_load(&c->values[k]), device);
+}
+
+/* As at the first step, under the same names. */
+static bt_status make_lost_states(bt_optimizer *o, bti_optimizer_entry *e) {
+    bti_optimizer_entry fresh = {.parameter = e->parameter, .dtype = e->dtype};
+    bt_shared **lost[STATES_OF_ENTRY], **made[STATES_OF_ENTRY];
+    atomic_store(&fresh.home, BTI_EVERY_REPLICA);
+    bool all = make_states(o, &fresh);
+    list_places(e, lost);
+    list_places(&fresh, made);
+    for (int k = 0; k < STATES_OF_ENTRY; k++) {
+        if (all && *made[k]) bt_shared_set_name(*made[k], bt_shared_name(*lost[k]));
+        bt_shared_release(all ? *lost[k] : *made[k]);
+        if (all) *lost[k] = *made[k];
+    }
+    if (all) atomic_store(&e->home, BTI_EVERY_REPLICA);
+    return all ? BT_OK : bt_error_status();
+}
+
 bt_status bt_optimizer_prepare(bt_optimizer *optimizer, bt_shared *const *parameters, int count) {
     BTI_CALL("bt_optimizer_prepare");
     BTI_TRY(bti_optimizer_check(optimizer, parameters, count, "bt_optimizer_prepare"));
+    for (int i = 0; i < count; i++) {
+        bti_optimizer_entry *e = bti_entry_find(optimizer, parameters[i], NULL);
+        if (e && atomic_load(&e->home) == BTI_NO_REPLICA) BTI_TRY(make_lost_states(optimizer, e));
+    }
     return bti_optimizer_prepare(optimizer, parameters, count);
 }
 
@@ -266,7 +386,7 @@ static bt_status take_group(const bt_optimizer *optimizer, const bt_optimizer_gr
 static bt_status need_entry(bt_optimizer *o, bt_shared *parameter, bti_optimizer_entry **entry) {
     *entry = bti_entry_find(o, parameter, NULL);
     if (!*entry) {
-        BTI_TRY(add_states(o, parameter));
+        BTI_TRY(add_states(o, parameter, BTI_EVERY_REPLICA));
         *entry = bti_entry_find(o, parameter, NULL);
     }
     return complete_entry(o, *entry);

@@ -1,4 +1,5 @@
 /* A step: the new values of parameters and states, recorded; set together, or handed out as the updates of a function. */
+#include "array/place.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/flags.h"
@@ -14,9 +15,11 @@ typedef struct live {
     bt_array *grad;
 } live;
 
-/* What the step knows of parameters on the same devices. */
+/* What the step knows of parameters on the same devices, whose updates are computed at the same place. */
 typedef struct common_step {
     bti_common *common;
+    int home;         /* of the parameters' states */
+    bool leads;       /* the first one with these common values: it updates them */
     bt_array *factor; /* of the schedule, float64; NULL: 1 */
     bt_array *full;   /* bool: as many steps are accumulated as an update takes; NULL: always */
     bt_array *finite; /* bool: the gradients of all devices are; NULL: nobody asks */
@@ -55,7 +58,13 @@ static void add_update(step *s, bt_shared *shared, bt_array *value) {
 static bt_shared *common_variable(const common_step *c, bti_common_value k) {
     return atomic_load(&c->common->values[k]);
 }
-static bt_array *common_value(const common_step *c, bti_common_value k) { return bt_value(common_variable(c, k)); }
+/* Where the update is computed. */
+static bt_array *home_value(bt_shared *shared, int home) {
+    return home == BTI_EVERY_REPLICA ? bt_value(shared) : bti_shared_value_at(shared, home);
+}
+static bt_array *common_value(const common_step *c, bti_common_value k) {
+    return home_value(common_variable(c, k), c->home);
+}
 
 /* Without a condition the new one. */
 static bt_array *choose(bt_array *condition, bt_array *new, bt_array *old) {
@@ -73,10 +82,13 @@ static void begin_common(const step *s, common_step *c) {
 }
 
 /* The index of the devices' common values; -1: memory is short. */
-static int common_of(step *s, bti_common *common) {
-    for (size_t i = 0; i < s->commons.count; i++)
-        if (s->commons.items[i].common == common) return (int)i;
-    common_step made = {.common = common};
+static int common_of(step *s, bti_common *common, int home) {
+    common_step made = {.common = common, .home = home, .leads = true};
+    for (size_t i = 0; i < s->commons.count; i++) {
+        if (s->commons.items[i].common != common) continue;
+        if (s->commons.items[i].home == home) return (int)i;
+        made.leads = false;
+    }
     begin_common(s, &made);
     return bti_vec_push(&s->commons, made) ? (int)s->commons.count - 1 : -1;
 }
@@ -105,7 +117,7 @@ static bt_status find_norm(step *s) {
         common_step *c = &s->commons.items[i];
         bt_array *before = common_value(c, BTI_NORM), *here = bti_scalar_beside(norm, before);
         c->clip = bti_clip_factor(here, s->optimizer->numbers.clip_norm);
-        add_update(s, common_variable(c, BTI_NORM), choose(c->go, here, before));
+        if (c->leads) add_update(s, common_variable(c, BTI_NORM), choose(c->go, here, before));
     }
     return BT_OK;
 }
@@ -127,6 +139,7 @@ static void update_scale(step *s, const common_step *c) {
 static void update_commons(step *s) {
     for (size_t i = 0; i < s->commons.count; i++) {
         const common_step *c = &s->commons.items[i];
+        if (!c->leads) continue;
         if (s->schedule) {
             bt_array *count = common_value(c, BTI_COUNT);
             add_update(s, common_variable(c, BTI_COUNT), choose(c->go, bt_add(count, bt_num(1)), count));
@@ -192,7 +205,8 @@ static bt_array *rate_of(step *s, const live *l) {
 static bt_status update_parameter(step *s, const live *l) {
     const bt_optimizer *o = s->optimizer;
     bti_optimizer_entry *e = l->entry;
-    bt_array *go = s->commons.items[l->common].go, *before = bt_value(e->parameter), *old[BTI_RULE_STATES];
+    const common_step *c = &s->commons.items[l->common];
+    bt_array *go = c->go, *before = home_value(e->parameter, c->home), *old[BTI_RULE_STATES];
     bt_dtype dtype = bt_dtype_of(before);
     bool narrow = dtype != e->dtype;
     bti_rule_step r = {.parameter = narrow ? bt_cast(before, e->dtype) : before,
@@ -234,7 +248,7 @@ static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array
         bti_common *common = found ? atomic_load(&found->common) : NULL;
         if (!common) continue; /* it was thawed after the step was prepared */
         live *l = &s->live[s->count++];
-        *l = (live){.entry = e = found, .common = common_of(s, common), .grad = grads[i]};
+        *l = (live){.entry = e = found, .common = common_of(s, common, atomic_load(&found->home)), .grad = grads[i]};
         if (l->common < 0) return bti_no_memory();
         prepare_grad(s, l);
     }
@@ -247,7 +261,8 @@ static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array
 
 static bt_status prepare_states(bt_optimizer *optimizer, bt_shared *const *parameters, int count, const char *call) {
     BTI_CALL(call);
-    return bti_optimizer_prepare(optimizer, parameters, count);
+    return bti_in_replica() ? bti_optimizer_place(optimizer, parameters, NULL, count)
+                            : bti_optimizer_prepare(optimizer, parameters, count);
 }
 
 static bt_status begin_step(step *s, bt_optimizer *optimizer, bt_shared *const *parameters, int count,

@@ -113,7 +113,8 @@ bt_array *bt_optimizer_average(const bt_optimizer *optimizer, bt_shared *paramet
 static bt_array *average_of_value(bt_array *value, void *data) {
     bti_node *node = bti_node_of(value);
     for (const bti_optimizer_entry *e = data; e; e = e->next)
-        if (bti_node_of(bt_value(e->parameter)) == node) return bt_cast(bt_value(e->average), bt_dtype_of(value));
+        if (bti_node_of(bt_value(e->parameter)) == node)
+            return bt_cast(bti_scalar_beside(bt_value(e->average), value), bt_dtype_of(value));
     return value;
 }
 

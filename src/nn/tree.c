@@ -91,6 +91,14 @@ bt_status bti_layer_settle(const bt_layer *layer) {
     return BT_OK;
 }
 
+bt_status bti_layer_report(const bt_layer *layer) {
+    for (bti_variables kind = BTI_PARAMETERS; kind <= BTI_STATES; kind++)
+        for (int i = 0; i < layer->variable_count[kind]; i++)
+            BTI_TRY(bti_shared_report(layer->variables[kind][i].shared));
+    for (int i = 0; i < layer->child_count; i++) BTI_TRY(bti_layer_report(layer->children[i]));
+    return BT_OK;
+}
+
 /* --- freezing --------------------------------------------------------------------------------------------------------- */
 
 static bt_status freeze_all(bt_layer *layer, const char *name, bool frozen) {

@@ -170,7 +170,7 @@ static void *write_checkpoint(void *argument) {
     return NULL;
 }
 
-static bt_status finish_writing(bti_checkpoints *c) {
+bt_status bti_checkpoints_wait(bti_checkpoints *c) {
     if (!c->writing) return BT_OK;
     pthread_join(c->thread, NULL);
     c->writing = false;
@@ -198,6 +198,7 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
         job->arrays[job->count++] = bt_retain(bt_value(v.list[i]));
     }
     free_variables(&v);
+    if (status == BT_OK) status = bti_layer_report(c->model); /* else they may be those of an earlier step */
     if (status != BT_OK) return status;
     BT_ON("cpu") {
         add_own(job, "numbers", bt_from(numbers, BT_F64, BT_SHAPE(NUMBERS)));
@@ -210,7 +211,7 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
 
 bt_status bti_checkpoints_save(bti_checkpoints *c, const bti_checkpoint_numbers *numbers, bt_array *sum,
                                const bti_history *history, const char *loader_state) {
-    BTI_TRY(finish_writing(c));
+    BTI_TRY(bti_checkpoints_wait(c));
     bti_file_job *job = &c->job;
     bti_str path = {0};
     bt_status status;
@@ -417,7 +418,7 @@ bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, bt_layer *mod
 
 bt_status bti_checkpoints_end(bti_checkpoints *c) {
     if (!c) return BT_OK;
-    bt_status status = finish_writing(c);
+    bt_status status = bti_checkpoints_wait(c);
     bti_free(c->folder);
     bti_free(c);
     return status;

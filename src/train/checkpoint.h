@@ -32,6 +32,8 @@ bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, bt_layer *mod
 /* Begins to save what the model and the optimiser have now. `sum`: may be NULL. `loader_state`: copied. Waits for the file before. The error of that, or of this. */
 bt_status bti_checkpoints_save(bti_checkpoints *c, const bti_checkpoint_numbers *numbers, bt_array *sum,
                                const bti_history *history, const char *loader_state);
+/* Waits for the last file. Its error. */
+bt_status bti_checkpoints_wait(bti_checkpoints *c);
 /* Saves the model as the best so far. Blocks. */
 bt_status bti_checkpoints_save_best(bti_checkpoints *c);
 bt_status bti_checkpoints_load_best(bti_checkpoints *c);
@@ -39,7 +41,7 @@ bt_status bti_checkpoints_load_best(bti_checkpoints *c);
  * says in what, and nothing is changed. */
 bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum,
                                bti_history *history, bt_loader *loader, bool *found);
-/* Waits for the last file. Its error. */
+/* Waits too. */
 bt_status bti_checkpoints_end(bti_checkpoints *c);
 
 #endif

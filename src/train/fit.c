@@ -121,10 +121,24 @@ static bt_status take_fit_options(bti_fit *f, const bt_fit_options *options) {
 
 enum { VALIDATION_BATCH = 256 };
 
+/* Rows that are on a device of the strategy move to the host, from where all devices get theirs: each may fail. */
+static bt_status take_to_host(const bti_fit *f, bt_array **rows) {
+    const bti_steps steps = {.strategy = f->options.strategy, .survives = bt_strategy_count(f->options.strategy) > 1};
+    for (int i = 0; i < 2; i++) {
+        if (!bti_steps_may_lose(&steps, rows[i])) continue;
+        rows[i] = bt_to(rows[i], "cpu");
+        BTI_TRY(bt_block(rows[i]));
+    }
+    return BT_OK;
+}
+
 static bt_status run_loader(bti_fit *f, bt_fit_report *report) {
+    bt_array *rows[] = {f->options.validation_x, f->options.validation_y};
     f->validation = f->options.validation;
-    if (f->options.validation_x)
-        f->validation = bti_rows_loader(f->options.validation_x, f->options.validation_y, VALIDATION_BATCH, NULL);
+    if (rows[0]) {
+        BTI_TRY(take_to_host(f, rows));
+        f->validation = bti_rows_loader(rows[0], rows[1], VALIDATION_BATCH, NULL);
+    }
     if (f->validation) BTI_TRY(bt_loader_status(f->validation));
     return bti_fit_run(f, report);
 }
@@ -144,8 +158,10 @@ bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array
     bt_status status = BT_OK;
     BT_SCOPE {
         const uint32_t key[2] = {(uint32_t)(f.options.seed >> 32), (uint32_t)f.options.seed}; /* bt_key(seed) */
-        f.loader = bti_rows_loader(x, y, f.options.batch, f.options.in_order ? NULL : key);
-        status = bt_loader_status(f.loader);
+        bt_array *rows[] = {x, y};
+        status = take_to_host(&f, rows);
+        f.loader = bti_rows_loader(rows[0], rows[1], f.options.batch, f.options.in_order ? NULL : key);
+        if (status == BT_OK) status = bt_loader_status(f.loader);
         if (status == BT_OK) status = run_loader(&f, report);
     }
     return status;

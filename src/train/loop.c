@@ -96,6 +96,69 @@ static bt_status resume(bti_fit *f) {
     return BT_OK;
 }
 
+/* --- devices that fail ------------------------------------------------------------------------------------------------- */
+
+static void drop_late_sum(bti_fit *f) {
+    bt_assign(&f->late_sum, NULL);
+    bt_free(f->late_state);
+    f->late_state = NULL;
+}
+
+/* From the newest checkpoint, in the middle of the run. */
+static bt_status go_back(bti_fit *f, int64_t failed_step) {
+    bool found = false;
+    BTI_CALL(f->name);
+    bti_steps_forget(&f->steps);
+    f->history.cells.count = 0;
+    bt_assign(&f->sum, NULL);
+    bt_status status = f->checkpoints ? bti_steps_prepare(&f->steps) : BT_OK;
+    if (status == BT_OK && f->checkpoints)
+        status = bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found);
+    if (status == BT_OK && !found)
+        status = bti_fail(BT_FAILED_PRECONDITION,
+                          "a device failed in step %lld, its part of the optimiser's states is lost, and there is no "
+                          "checkpoint to go on from; .checkpoints = \"runs/first\" keeps some",
+                          (long long)failed_step);
+    bt_free(f->known_state);
+    f->known_state = status == BT_OK ? bt_loader_state(f->loader) : NULL;
+    f->saved_epoch = f->now.epoch;
+    f->saved_steps = f->now.steps;
+    f->rewound = true;
+    return status;
+}
+
+/* A file that was being written is incomplete, and is not there, if it was of a step that failed. */
+static void forget_failed_file(bti_fit *f) {
+    bti_errors_aside aside = bti_errors_aside_begin();
+    if (f->checkpoints && bti_checkpoints_wait(f->checkpoints) != BT_OK) f->saved_steps = -1;
+    bti_errors_aside_end(aside);
+}
+
+/* Other devices may fail while steps are made again. */
+static bt_status go_on(bti_fit *f, bt_status status) {
+    while (status != BT_OK && bti_survival_is_possible(&f->steps, status)) {
+        bti_failed_run run = {.call = f->name, .steps = &f->steps, .sum = &f->sum, .step = (int64_t)f->now.steps};
+        bt_assign(&f->late_loss, NULL);
+        drop_late_sum(f);
+        BTI_TRY(bti_survive(&f->survival, &run));
+        forget_failed_file(f);
+        status = run.states_lost ? go_back(f, run.failed_step) : bti_steps_repeat(&f->steps, &f->sum);
+    }
+    return status;
+}
+
+/* Does it, again if a device fails. f->rewound afterwards: the run goes on from a checkpoint, and it was not done. */
+static bt_status attempt(bti_fit *f, bt_status (*what)(bti_fit *f)) {
+    f->rewound = false;
+    bt_status status = what(f);
+    while (status != BT_OK && bti_survival_is_possible(&f->steps, status)) {
+        BTI_TRY(go_on(f, status));
+        if (f->rewound) return BT_OK;
+        status = what(f);
+    }
+    return status;
+}
+
 /* --- the best epoch ----------------------------------------------------------------------------------------------------- */
 
 static void drop_best(bti_fit *f) {
@@ -115,8 +178,12 @@ static bt_status keep_best(bti_fit *f) {
     (void)bt_parameters(f->model, f->variables.items, parameters);
     (void)bt_states(f->model, f->variables.items + parameters, states);
     BT_SCOPE
-        for (size_t i = 0; i < count; i++) f->best.items[f->best.count++] = bt_retain(bt_value(f->variables.items[i]));
-    return BT_OK;
+        for (size_t i = 0; i < count; i++) {
+            bt_array *value = bt_value(f->variables.items[i]);
+            f->best.items[f->best.count++] =
+                bt_retain(bti_steps_may_lose(&f->steps, value) ? bt_to(value, "cpu") : value);
+        }
+    return f->steps.survives ? bt_eval_all(f->best.items, (int)count) : BT_OK;
 }
 
 static bt_status restore_best(bti_fit *f) {
@@ -147,10 +214,19 @@ static bt_status watch(bti_fit *f, const double *row) {
 
 /* --- validation --------------------------------------------------------------------------------------------------------- */
 
-static bt_status validate(bti_fit *f, double *row) {
+/* At its start, also when it is tried again. */
+static bt_status place_validation(bti_fit *f) {
+    if (f->validation_state) return bt_loader_restore(f->validation, f->validation_state);
+    if (f->steps.survives) f->validation_state = bt_loader_state(f->validation);
+    return !f->steps.survives || f->validation_state ? BT_OK : bt_error_status();
+}
+
+static bt_status validate(bti_fit *f) {
+    double *row = f->row;
     if (!f->validation) return BT_OK;
     double start = bti_now_seconds();
     bti_judge_clear(f->judge);
+    BTI_TRY(place_validation(f));
     bt_status status = bti_judge_add(f->judge, f->validation);
     if (status == BT_OK) row[BTI_VALIDATION_LOSS] = bti_judge_loss(f->judge);
     for (int m = 0; m < f->history.count && status == BT_OK; m++) row[BTI_COLUMNS + m] = bti_judge_value(f->judge, m);
@@ -243,12 +319,6 @@ static bt_status check_sum(bti_fit *f, double sum, char *state) {
     return was_known && !f->known_state ? bt_error_status() : BT_OK;
 }
 
-static void drop_late_sum(bti_fit *f) {
-    bt_assign(&f->late_sum, NULL);
-    bt_free(f->late_state);
-    f->late_state = NULL;
-}
-
 static bt_status show_late_loss(bti_fit *f, bt_array *loss) {
     bt_status status = f->late_loss ? bt_block(f->late_loss) : BT_OK;
     if (f->late_loss && status == BT_OK) f->shown_loss = bt_item(f->late_loss);
@@ -281,7 +351,7 @@ static bt_status name_step(const bti_fit *f, const bt_batch *batch, bt_status st
         bti_str_addf(&text, "the loss, %g, is a number, but its gradients are not", value);
     else
         bti_str_add(&text, "the loss is no number");
-    status = bti_fail(status, "in step %lld (epoch %lld, batch %lld) %s: %s", (long long)f->now.steps + 1,
+    status = bti_fail(status, "in step %lld (epoch %lld, batch %lld) %s: %s", (long long)f->now.steps + !f->taken,
                       (long long)f->now.epoch + 1, (long long)batch->number + 1, bti_str_text(&text),
                       bti_error_message(cause));
     bti_str_free(&text);
@@ -289,19 +359,35 @@ static bt_status name_step(const bti_fit *f, const bt_batch *batch, bt_status st
     return status;
 }
 
-static bt_status run_step(bti_fit *f, const bt_batch *batch) {
-    bt_status status = BT_OK;
-    BT_SCOPE {
-        bt_array *loss = NULL;
-        status = bti_steps_run(&f->steps, batch->arrays[0], batch->arrays[1], &loss, &f->sum);
-        if (status == BT_OK && (int64_t)f->now.steps % STEPS_BETWEEN_READS == 0) status = show_late_loss(f, loss);
-        if (status != BT_OK) status = name_step(f, batch, status, loss);
-    }
-    if (status != BT_OK) return status;
+static void count_rows(bti_fit *f, double rows) {
     f->now.steps++;
-    f->now.rows += (double)batch->rows;
-    bti_meters_step(&f->meters, (double)batch->rows);
-    bti_progress_step(&f->progress, (int64_t)f->now.epoch * f->steps_per_epoch + batch->number, f->shown_loss);
+    f->now.rows += rows;
+    bti_meters_step(&f->meters, rows);
+}
+
+/* The batch is taken once, also if what follows is tried again. */
+static bt_status make_step(bti_fit *f) {
+    bt_status status = BT_OK;
+    if (f->taken) return BT_OK;
+    int64_t wanted = f->steps.wanted;
+    BT_SCOPE {
+        bt_array *loss = NULL, *const *xy = f->batch->arrays;
+        status = bti_steps_run(&f->steps, xy[0], xy[1], &loss, &f->sum);
+        f->taken = status == BT_OK || f->steps.wanted > wanted;
+        bool shows = status == BT_OK && (int64_t)f->now.steps % STEPS_BETWEEN_READS == 0;
+        if (f->taken) count_rows(f, (double)f->batch->rows);
+        if (shows) status = show_late_loss(f, loss);
+        if (status != BT_OK) status = name_step(f, f->batch, status, loss);
+    }
+    return status;
+}
+
+static bt_status run_step(bti_fit *f, const bt_batch *batch) {
+    f->batch = batch;
+    f->taken = false;
+    BTI_TRY(attempt(f, make_step));
+    if (!f->rewound)
+        bti_progress_step(&f->progress, (int64_t)f->now.epoch * f->steps_per_epoch + batch->number, f->shown_loss);
     return BT_OK;
 }
 
@@ -316,20 +402,20 @@ static bt_status run_batches(bti_fit *f) {
         if (!more) return bt_loader_status(f->loader);
         status = run_step(f, &batch);
         time = end_phase(f, BTI_PHASE_STEPS, time);
-        if (status == BT_OK && wants_checkpoint(f, false)) status = save_checkpoint(f);
-        if (status == BT_OK) status = tell(f, BT_FIT_STEP, NULL);
+        if (status == BT_OK && !f->rewound && wants_checkpoint(f, false)) status = attempt(f, save_checkpoint);
+        if (status == BT_OK && !f->rewound) status = tell(f, BT_FIT_STEP, NULL);
         time = bti_now_seconds();
     }
     return status;
 }
 
 /* Waits for the steps: none that failed goes unreported. */
-static bt_status settle(bti_fit *f, double *loss) {
+static bt_status settle(bti_fit *f) {
     double start = bti_now_seconds();
     bt_status status = f->sum ? bt_block(f->sum) : BT_OK;
     if (status == BT_OK && f->sum) {
         double sum = bt_item(f->sum);
-        *loss = f->shown_loss = sum / f->now.rows;
+        f->epoch_loss = f->shown_loss = sum / f->now.rows;
         status = check_sum(f, sum, bt_loader_state(f->loader));
     }
     drop_late_sum(f);
@@ -339,10 +425,15 @@ static bt_status settle(bti_fit *f, double *loss) {
 }
 
 static bt_status end_epoch(bti_fit *f) {
-    double row[BTI_COLUMNS + BTI_METRICS_MOST];
+    double *row = f->row;
     for (int c = 0; c < bti_history_width(&f->history); c++) row[c] = NAN;
-    BTI_TRY(settle(f, &row[BTI_LOSS]));
-    BTI_TRY(validate(f, row));
+    BTI_TRY(attempt(f, settle));
+    if (f->rewound) return BT_OK;
+    row[BTI_LOSS] = f->epoch_loss;
+    bt_status status = attempt(f, validate);
+    bt_free(f->validation_state);
+    f->validation_state = NULL;
+    if (status != BT_OK || f->rewound) return status;
     row[BTI_EPOCH] = f->now.epoch;
     row[BTI_STEPS] = f->now.steps;
     row[BTI_SECONDS] = seconds_of_run(f);
@@ -357,15 +448,34 @@ static bt_status end_epoch(bti_fit *f) {
     f->now.epoch++;
     f->now.rows = 0;
     bt_assign(&f->sum, NULL);
-    return wants_checkpoint(f, true) ? save_checkpoint(f) : BT_OK;
+    return wants_checkpoint(f, true) ? attempt(f, save_checkpoint) : BT_OK;
 }
 
 static bt_status run_epochs(bti_fit *f) {
     while (f->now.epoch < f->options.epochs && !f->stopped) {
         BTI_TRY(run_batches(f));
-        if (f->stopped) return settle(f, &(double){0}); /* by the callback, within the epoch */
+        if (f->stopped) return attempt(f, settle); /* by the callback, within the epoch */
         BTI_TRY(end_epoch(f));
     }
+    return BT_OK;
+}
+
+static bool is_saved(const bti_fit *f) { return f->saved_epoch == f->now.epoch && f->saved_steps == f->now.steps; }
+
+static bt_status finish_file(bti_fit *f) {
+    bt_status status = bti_checkpoints_wait(f->checkpoints);
+    if (status != BT_OK) f->saved_steps = -1;
+    return status;
+}
+
+/* The last file is of the end of the run. */
+static bt_status run_and_save(bti_fit *f) {
+    do {
+        BTI_TRY(run_epochs(f));
+        f->rewound = false;
+        if (f->checkpoints && !is_saved(f)) BTI_TRY(attempt(f, save_checkpoint));
+        if (f->checkpoints && !f->rewound) BTI_TRY(attempt(f, finish_file));
+    } while (f->rewound || (f->checkpoints && !is_saved(f)));
     return BT_OK;
 }
 
@@ -383,7 +493,8 @@ static bt_status write_report(const bti_fit *f) {
                          .rows = f->rows,
                          .steps = (int64_t)f->now.steps,
                          .best_epoch = isnan(f->now.best) ? -1 : (int64_t)f->now.best_epoch,
-                         .meters = &f->meters};
+                         .meters = &f->meters,
+                         .story = bti_str_text(&f->survival.story)};
     memcpy(report.seconds, f->phases, sizeof report.seconds);
     return bti_report_write(&report, f->options.report);
 }
@@ -444,6 +555,8 @@ static bt_status begin_run(bti_fit *f) {
 static void end_run(bti_fit *f) {
     bti_steps_end(&f->steps);
     atomic_store(&f->optimizer->trained_by, NULL);
+    bti_steps_forget(&f->steps);
+    bti_survival_end(&f->survival);
     if (f->judge) bti_judge_clear(f->judge);
     bti_free(f->judge);
     bti_history_free(&f->history);
@@ -462,7 +575,8 @@ static void fill_report(const bti_fit *f, bt_fit_report *report) {
                               .first_loss = epochs ? bti_history_at(&f->history, 0, BTI_LOSS) : NAN,
                               .last_loss = epochs ? bti_history_at(&f->history, epochs - 1, BTI_LOSS) : NAN,
                               .seconds = bti_now_seconds() - f->began,
-                              .joules = bti_meters_joules(&f->meters)};
+                              .joules = bti_meters_joules(&f->meters),
+                              .devices_lost = f->survival.lost};
 }
 
 bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {
@@ -474,10 +588,8 @@ bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {
                            f->options.loss_data, .record_each = f->options.record_each};
     bt_status status = begin_run(f);
     bti_progress_begin(&f->progress, f->options.epochs, f->steps_per_epoch, (int64_t)f->now.steps, f->options.quiet);
-    if (status == BT_OK) status = run_epochs(f);
+    if (status == BT_OK) status = run_and_save(f);
     bti_progress_end(&f->progress);
-    bool is_saved = f->saved_epoch == f->now.epoch && f->saved_steps == f->now.steps;
-    if (status == BT_OK && f->checkpoints && !is_saved) status = save_checkpoint(f);
     if (status == BT_OK) status = restore_best(f);
     status = and_then(status, end_checkpoints, f);
     status = and_then(status, report_run, f);

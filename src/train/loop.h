@@ -10,6 +10,7 @@
 #include "train/progress.h"
 #include "train/report.h"
 #include "train/step.h"
+#include "train/survive.h"
 
 typedef struct bti_fit {
     const char *name; /* of the public function */
@@ -37,6 +38,12 @@ typedef struct bti_fit {
     double phases[BTI_PHASES];
     bti_meters meters;
     int64_t steps_per_epoch, rows; /* of an epoch */
+    char *validation_state;        /* of the validation's loader before the epoch; NULL: not needed */
+    const bt_batch *batch;         /* of the step that is made */
+    bool taken;                    /* the step was recorded */
+    double epoch_loss, row[BTI_COLUMNS + BTI_METRICS_MOST]; /* of the epoch that ends */
+    bool rewound;                                           /* a device failed, and the run goes on from a checkpoint */
+    bti_survival survival;
     bti_progress progress;
     bool stopped;
 } bti_fit;

@@ -180,6 +180,13 @@ static void add_model(bti_str *text, const bti_report *r) {
     bt_free(summary);
 }
 
+static void add_story(bti_str *text, const bti_report *r) {
+    if (!*r->story) return;
+    bti_str_add(text, "<h2>Devices that failed</h2><pre>");
+    add_escaped(text, r->story);
+    bti_str_add(text, "</pre>\n");
+}
+
 static void add_phases(bti_str *text, const bti_report *r) {
     static const char *const names[BTI_PHASES] = {"getting batches", "steps", "validation", "checkpoints"};
     double all = 0;
@@ -255,6 +262,7 @@ static void write_page(bti_str *text, const bti_report *r) {
     bti_str_add(text, head);
     bti_str_addf(text, "<h1>A training run</h1><p>%lld epoch%s, %lld steps, %.1f s.</p>\n", (long long)epochs,
                  epochs == 1 ? "" : "s", (long long)r->steps, seconds);
+    add_story(text, r);
     if (epochs) add_charts(text, r->history);
     add_epochs(text, r);
     add_confusion(text, r);

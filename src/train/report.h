@@ -26,6 +26,7 @@ typedef struct bti_report {
     double seconds[BTI_PHASES];
     const bti_meters *meters;
     int64_t best_epoch; /* from 0; -1: none */
+    const char *story;  /* lines on devices that failed; "": none did */
 } bti_report;
 
 /* "DIR/run.html" and "DIR/run.csv"; both are written whole or not at all. */

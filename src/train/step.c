@@ -6,8 +6,10 @@
 #include "base/error.h"
 #include "base/flags.h"
 #include "dist/flows.h"
+#include "dist/strategy.h"
 #include "grad/grad.h"
 #include "nn/layer.h"
+#include "nn/optimizer.h"
 #include "nn/training.h"
 #include "ops/check.h"
 
@@ -28,8 +30,8 @@ static void free_recording(recording *r) {
     bti_free(r->updates);
 }
 
-static bt_status begin_recording(const bti_steps *s, recording *r) {
-    int count = bt_parameters(s->model, NULL, 0), states = bt_states(s->model, NULL, 0);
+static bt_status list_thawed(const bti_steps *s, recording *r) {
+    int count = bt_parameters(s->model, NULL, 0);
     r->parameters = bti_calloc((size_t)count + 1, sizeof *r->parameters);
     r->grads = bti_calloc((size_t)count + 1, sizeof *r->grads);
     r->flows = bti_calloc((size_t)count + 1, sizeof *r->flows);
@@ -37,10 +39,15 @@ static bt_status begin_recording(const bti_steps *s, recording *r) {
     (void)bt_parameters(s->model, r->parameters, count);
     for (int p = 0; p < count; p++)
         if (!bt_shared_is_frozen(r->parameters[p])) r->parameters[r->parameter_count++] = r->parameters[p];
+    return BT_OK;
+}
+
+static bt_status begin_recording(const bti_steps *s, recording *r) {
+    BTI_TRY(list_thawed(s, r));
     BTI_TRY(bt_optimizer_prepare(s->optimizer, r->parameters, r->parameter_count));
     int most = bt_optimizer_updates(s->optimizer, r->parameters, NULL, r->parameter_count, NULL, 0);
     if (most < 0) return bt_error_status();
-    r->room = most + states;
+    r->room = most + bt_states(s->model, NULL, 0);
     r->updates = bti_calloc((size_t)r->room + 1, sizeof *r->updates);
     return r->updates ? BT_OK : bti_no_memory();
 }
@@ -135,13 +142,18 @@ static bti_step_shape *find_shape(bti_steps *s, bt_array *const *xy) {
 
 void bti_steps_begin(bti_steps *s) {
     bti_layer_ends ends = bti_layer_ends_of(s->model);
+    s->survives = bt_strategy_count(s->strategy) > 1;
     if (s->strategy || !ends.any || ends.several || bti_has_hooks(s->model)) s->record_each = true;
     if (bti_flag_choice(BTI_FLAG_check_nan) != BTI_CHECK_OFF) s->record_each = true; /* and evaluated in it */
 }
 
+/* Also states that were lost with a device. */
 bt_status bti_steps_prepare(const bti_steps *s) {
     recording r = {0};
-    bt_status status = begin_recording(s, &r);
+    bt_status status = list_thawed(s, &r);
+    if (status == BT_OK && bti_optimizer_has_lost(s->optimizer))
+        status = bt_optimizer_prepare(s->optimizer, r.parameters, r.parameter_count);
+    if (status == BT_OK) status = bti_strategy_place(s->strategy, s->optimizer, r.parameters, r.parameter_count);
     free_recording(&r);
     return status;
 }
@@ -152,6 +164,29 @@ static bt_status record_step(const bti_steps *s, bt_array *x, bt_array *y, bt_ar
     bt_array *weighted = bt_mul(*loss, bt_num((double)bt_size(x, 0)));
     bt_assign(sum, *sum ? bt_add(*sum, weighted) : weighted);
     return bt_eval(*sum);
+}
+
+bool bti_steps_may_lose(const bti_steps *s, const bt_array *x) {
+    for (int r = 0; s->survives && r < bt_strategy_count(s->strategy); r++)
+        if (bt_strategy_device(s->strategy, r) == bt_device_of(x)) return true;
+    return false;
+}
+
+static void keep_array(const bti_steps *s, bt_array **kept, bt_array *x) {
+    if (*kept != x) bt_assign(kept, bti_steps_may_lose(s, x) ? bt_to(x, "cpu") : x);
+}
+
+/* Later the batch can be taken again. */
+static bt_status count_step(bti_steps *s, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum) {
+    bool begins = !*sum;
+    bti_counted_call call = {s->strategy, s->model, s->optimizer, s->loss, s->data, x, y, s->made + 1};
+    BTI_TRY(bti_counted_step(&s->counted, &call, loss, sum));
+    bti_step_batch *kept = &s->recent[s->made++ % BTI_STEPS_KEPT];
+    keep_array(s, &kept->x, x);
+    keep_array(s, &kept->y, y);
+    kept->begins = begins;
+    if (s->wanted < s->made) s->wanted = s->made;
+    return bt_eval_all((bt_array *[]){*sum, kept->x, kept->y}, 3);
 }
 
 /* Batches are brought to the model, whatever the transfer policy, as bt_train_step does. */
@@ -171,6 +206,7 @@ static bt_status call_step(const bti_steps *s, const bti_step_shape *shape, bt_a
 
 bt_status bti_steps_run(bti_steps *s, bt_array *x, bt_array *y, bt_array **loss, bt_array **sum) {
     bt_array *xy[] = {x, y};
+    if (s->survives) return count_step(s, x, y, loss, sum);
     bool usable = bt_peek_status(x) == BT_OK && bt_peek_status(y) == BT_OK && bt_rank(x) >= 1;
     const bti_step_shape *shape = s->record_each || !usable ? NULL : find_shape(s, xy);
     return shape ? call_step(s, shape, x, y, loss, sum) : record_step(s, x, y, loss, sum);
@@ -192,6 +228,41 @@ bt_status bti_steps_check(const bti_steps *s, bt_array *x, bt_array *y) {
 }
 
 bt_status bti_steps_settle(const bti_steps *s) { return bti_layer_settle(s->model); }
+
+/* --- steps that did not complete ---------------------------------------------------------------------------------------- */
+
+bt_status bti_steps_missing(bti_steps *s, int64_t *missing, bt_array **sum) {
+    int64_t done = 0;
+    BTI_TRY(bti_counted_settle(&s->counted, &done, sum));
+    if (s->wanted - done > BTI_STEPS_KEPT)
+        return bti_fail(BT_INTERNAL, "%lld steps did not complete, and %d batches are kept",
+                        (long long)(s->wanted - done), BTI_STEPS_KEPT);
+    s->made = done;
+    *missing = s->wanted - done;
+    return BT_OK;
+}
+
+bt_status bti_steps_repeat(bti_steps *s, bt_array **sum) {
+    bt_status status = BT_OK;
+    while (s->made < s->wanted && status == BT_OK) {
+        const bti_step_batch *kept = &s->recent[s->made % BTI_STEPS_KEPT];
+        if (kept->begins) bt_assign(sum, NULL);
+        BT_SCOPE {
+            bt_array *loss = NULL;
+            status = count_step(s, kept->x, kept->y, &loss, sum);
+        }
+    }
+    return status;
+}
+
+void bti_steps_forget(bti_steps *s) {
+    for (int i = 0; i < BTI_STEPS_KEPT; i++) {
+        bt_assign(&s->recent[i].x, NULL);
+        bt_assign(&s->recent[i].y, NULL);
+    }
+    bti_counted_end(&s->counted);
+    s->made = s->wanted = 0;
+}
 
 void bti_steps_end(bti_steps *s) {
     for (int i = 0; i < s->count; i++) bt_function_release(s->shapes[i].function);

@@ -15,7 +15,7 @@ typedef struct bti_sim_device {
     bti_sim_memory memory;
     atomic_bool gave_zeros;                /* in place of data, which is logged */
     atomic_uint_fast64_t recorded, waited; /* events, without a clock */
-    atomic_uint_fast64_t hung;             /* BTI_SIM_HUNG: an event hung (sim_events.h) */
+    atomic_uint_fast64_t hung; /* how often the flag sim_fault had been set, and 1, when an event hung (sim_events.h) */
     bti_sim_engines engines;
     struct bti_sim_graph *graph; /* launches are recorded there instead of run */
 } bti_sim_device;

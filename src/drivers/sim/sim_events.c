@@ -13,6 +13,15 @@ bool bti_sim_event_hangs(bti_event event) {
     return event.value & BTI_SIM_HUNG && bti_flag_changes(BTI_FLAG_sim_fault) == atomic_load(&hung_by);
 }
 
+static void hang_device(bti_sim_device *device) {
+    atomic_store(&device->hung, bti_flag_changes(BTI_FLAG_sim_fault) + 1);
+}
+
+/* Since the flag has its value. */
+static bool device_hangs(const bti_sim_device *device) {
+    return atomic_load(&device->hung) == bti_flag_changes(BTI_FLAG_sim_fault) + 1;
+}
+
 /* What comes after an event that hangs hangs too. */
 static bt_status mark(bti_sim_device *device, bti_event *event) {
     bool hangs;
@@ -20,10 +29,9 @@ static bt_status mark(bti_sim_device *device, bti_event *event) {
     BTI_TRY(bti_sim_hang(device->kind, device->index, &hangs));
     if (hangs) {
         atomic_store(&hung_by, bti_flag_changes(BTI_FLAG_sim_fault));
-        atomic_store(&device->hung, BTI_SIM_HUNG);
+        hang_device(device);
     }
-    bti_event before = {atomic_load(&device->hung)};
-    if (bti_sim_event_hangs(before)) event->value |= BTI_SIM_HUNG;
+    if (device_hangs(device)) event->value |= BTI_SIM_HUNG;
     return BT_OK;
 }
 
@@ -36,8 +44,9 @@ static bool wait_while_hung(bti_event event, uint64_t ns) {
     return true;
 }
 
-static void wait_for_all(bti_sim_device *device) {
-    (void)wait_while_hung((bti_event){atomic_load(&device->hung)}, UINT64_MAX);
+static void wait_for_all(const bti_sim_device *device) {
+    bti_event last = {device_hangs(device) ? BTI_SIM_HUNG : 0};
+    (void)wait_while_hung(last, UINT64_MAX);
 }
 
 /* --- without a clock ---------------------------------------------------------------------------------------------------- */
@@ -131,7 +140,7 @@ bt_status bti_timed_sync(void *opened) {
 bt_status bti_timed_follow(void *opened, bti_event event) {
     bti_sim_device *device = opened;
     BTI_SIM_FAULT("follow");
-    if (bti_sim_event_hangs(event)) atomic_store(&device->hung, BTI_SIM_HUNG);
+    if (bti_sim_event_hangs(event)) hang_device(device);
     bti_sim_follows(&device->engines, bti_sim_event_ns(event));
     return BT_OK;
 }
