@@ -1,5 +1,5 @@
 // env: BERTH_FLAGS=devices=sim:gpu*8
-// labels: threads
+// labels: threads slow-tsan
 /* Optimiser states that each device has a part of: the same training, less memory. */
 #include <math.h>
 #include <setjmp.h>
