@@ -105,7 +105,7 @@ typedef struct bt_fit_report {
  *
  * With a strategy over several devices the run goes on when one of them fails, or is late (flag `device_seconds`): a log line and the report say which, in which step and why; the strategy has it no more, nor have the model and the optimiser
  * (bt_strategy_drop). Steps that had not completed are made again on the rest; if sharded states were lost, the run goes on from its newest checkpoint, and callbacks see its steps once more. It ends with an error that names the device if none is left, if exact mode does not know the number that is left, or if there is no
- * such checkpoint. A step that fails while all devices work is made again once. x and y are taken to the host if they are on a device of the strategy; the losses' sum is kept there. Batches of a loader that are on such a device are copied
+ * such checkpoint. A step that fails while all devices work is made again once. x and y are taken to the host if they are on a device of the strategy; the losses' sum is kept there. The thread's default device is one that is left until the call returns. Batches of a loader that are on such a device are copied
  * to the host, too. */
 BT_API BT_MUST_USE bt_status bt_fit(bt_layer *model, bt_optimizer *optimizer, bt_array *x, bt_array *y,
                                     const bt_fit_options *options, bt_fit_report *report);

@@ -205,7 +205,7 @@ static bt_status watch(bti_fit *f, const double *row) {
         f->now.best = value;
         f->now.best_epoch = f->now.epoch;
         f->now.stale = 0;
-        return f->checkpoints || f->options.keep_best ? keep_best(f) : BT_OK;
+        return f->checkpoints || f->options.keep_best ? attempt(f, keep_best) : BT_OK;
     }
     f->now.stale++;
     if (f->options.patience && f->now.stale >= f->options.patience) f->stopped = true;
@@ -442,6 +442,7 @@ static bt_status end_epoch(bti_fit *f) {
     BTI_TRY(bti_history_add(&f->history, row));
     show_epoch(f, row);
     BTI_TRY(watch(f, row));
+    if (f->rewound) return BT_OK;
     BTI_TRY(tell(f, BT_FIT_EPOCH, row));
     if (f->options.callback) bti_steps_end(&f->steps); /* it may have changed what they hold */
     f->rows = (int64_t)f->now.rows;
