@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "ir/attention.h"
+#include "reference/operand.h"
 
 /* --- a device that notes ------------------------------------------------------------------------------------------ */
 
@@ -458,6 +460,80 @@ static void groups_that_are_too_large_are_refused(void **state) {
     bti_gpu_unload(&gpu, NULL, program);
 }
 
+/* --- attention ---------------------------------------------------------------------------------------------------- */
+
+typedef struct attention_sizes {
+    int64_t heads, shared, rows, keys, depth;
+    int reads;
+} attention_sizes;
+
+static bti_operand dense_operand(int rank, int64_t heads, int64_t rows, int64_t depth) {
+    static uint64_t at = 1 << 20;
+    bti_operand x = {.address = at += 1 << 20, .dtype = BT_F32, .rank = rank, .shape = {1, heads, rows, depth}};
+    bti_operand_make_dense(&x);
+    return x;
+}
+
+/* Of attention, or of its gradient. */
+static bt_status launch_attention(bool gradient, attention_sizes s) {
+    const bti_program_source source = {.op = gradient ? BTI_OP_attention_gradient : BTI_OP_attention,
+                                       .dtype_count = 4,
+                                       .dtypes = {BT_F32, BT_F32, BT_F32, BT_F32}};
+    bti_attr attr = {.attention = {.scale = 1, .reads = s.reads}};
+    bti_operand q = dense_operand(4, s.heads * s.shared, s.rows, s.depth),
+                k = dense_operand(4, s.heads, s.keys, s.depth);
+    bti_operand lse = dense_operand(3, s.heads * s.shared, s.rows, 1), inputs[] = {q, k, k, q, lse, q},
+                others[] = {k, k};
+    bti_work work = {.op = source.op,
+                     .input_count = gradient ? 6 : 3,
+                     .inputs = inputs,
+                     .output = q,
+                     .attr = &attr,
+                     .other_count = gradient ? 2 : 1,
+                     .others = gradient ? others : &lse};
+    void *program = NULL;
+    BTI_TRY(bti_gpu_load(&gpu, &source, &program));
+    on.launch_count = 0;
+    bt_status status = bti_gpu_launch_work(&gpu, program, &work);
+    while (status != BT_OK && give_text(program, &status)) status = bti_gpu_launch_work(&gpu, program, &work);
+    bti_gpu_unload(&gpu, NULL, program);
+    return status;
+}
+
+static void keys_of_few_queries_are_cut_into_parts(void **state) {
+    OK(launch_attention(false, (attention_sizes){12, 1, 1, 1024, 64, .reads = BTI_READS_FROM_END}));
+    assert_int_equal(on.launch_count, 2);
+    expect(on.launches[0], "bti_attend", 12 * 16, 32, on.launches[0].local_bytes);
+    expect(on.launches[1], "bti_attend_join", 12 * 64 / BTI_GROUP, BTI_GROUP, 0);
+    OK(launch_attention(false, (attention_sizes){2, 4, 3, 5000, 64, .reads = BTI_READS_ALL})); /* 12 rows: two blocks */
+    assert_int_equal(on.launch_count, 2);
+    assert_int_equal(on.launches[0].groups, 2 * 2 * 16); /* of 5 tiles */
+    OK(launch_attention(false, (attention_sizes){12, 1, 1, 60, 64, .reads = BTI_READS_ALL}));
+    assert_int_equal(on.launch_count, 1);
+    assert_int_equal(on.launches[0].groups, 12);
+}
+
+static void tiles_are_what_local_memory_has_room_for(void **state) {
+    const attention_sizes many = {.heads = 200, .shared = 1, .rows = 200, .keys = 100, .depth = 64},
+                          deep = {2, 1, 70, 100, 128, 0};
+    static const struct {
+        size_t has, needs, needs_deep, needs_gradient;
+    } cards[] = {{227 << 10, 105472, 175104, 90112}, {99 << 10, 52736, 52736, 90112}, {48 << 10, 18432, 18432, 16896}};
+    for (int i = 0; i < 3; i++) {
+        gpu.local_bytes = cards[i].has;
+        OK(launch_attention(false, many));
+        assert_int_equal(on.launches[0].local_bytes, cards[i].needs);
+        OK(launch_attention(false, deep));
+        assert_int_equal(on.launches[0].local_bytes, cards[i].needs_deep);
+        OK(launch_attention(true, many));
+        assert_int_equal(on.launch_count, 3);
+        expect(on.launches[0], "bti_attend_means", 200 * 200 / 16, BTI_GROUP, 0);
+        assert_string_equal(on.launches[1].name, "bti_attend_queries");
+        assert_string_equal(on.launches[2].name, "bti_attend_keys");
+        for (int l = 1; l < 3; l++) assert_int_equal(on.launches[l].local_bytes, cards[i].needs_gradient);
+    }
+}
+
 /* Everything twice: what failed works the next time, and nothing is left behind. */
 static bt_status run_through(void) {
     static bti_kernel columns, leaps;
@@ -477,7 +553,8 @@ static bt_status run_through(void) {
     BTI_TRY(load(&leaps, &program));
     status = launch_kernel(program, &leap_box);
     bti_gpu_unload(&gpu, NULL, program);
-    return status;
+    if (status != BT_OK) return status;
+    return launch_attention(false, (attention_sizes){2, 1, 1, 200, 8, .reads = BTI_READS_ALL});
 }
 
 static void each_call_may_fail(void **state) {
@@ -491,7 +568,7 @@ static void each_call_may_fail(void **state) {
         assert_int_equal(on.modules + on.functions, 0);
         OK(run_through());
         assert_int_equal(on.modules + on.functions, 0);
-        assert_int_equal(on.blocks, 1);
+        assert_int_equal(on.blocks, 3);
     }
 }
 
@@ -524,6 +601,8 @@ int main(void) {
         cmocka_unit_test_setup(scratch_is_as_large_as_asked_when_memory_is_short, begin),
         cmocka_unit_test_setup(no_float64_without_its_extension, begin),
         cmocka_unit_test_setup(groups_that_are_too_large_are_refused, begin),
+        cmocka_unit_test_setup(keys_of_few_queries_are_cut_into_parts, begin),
+        cmocka_unit_test_setup(tiles_are_what_local_memory_has_room_for, begin),
         cmocka_unit_test_setup(each_call_may_fail, begin),
         cmocka_unit_test_setup(each_allocation_may_fail, begin),
     };

@@ -359,8 +359,11 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend(MEMORIES DYNAMIC WORDS) {
                 GLOBAL T *to = ROWS_AT(MADE_0, n, h, at) + part * W(56);
                 const T by = all == 0 ? 0 : 1 / all;
                 if (WANTS(0)) STORE_OUT(to, MADE_0, out[i], by, e0, VALUE_DEPTH);
-                if (WANTS(1) && e0 == 0 && column == 0) ROWS_AT(MADE_1, n, h, at)
-                [part * W(57)] = all != 0 ? FMA(top[i], LN2, LOG(all)) : PARTS > 1 ? LEAST : 0;
+                if (WANTS(1) && e0 == 0 && column == 0) {
+                    GLOBAL T *lse = ROWS_AT(MADE_1, n, h, at) + part * W(57);
+                    const T nothing = PARTS > 1 ? LEAST : 0;
+                    *lse = all == 0 ? nothing : FMA(top[i], LN2, LOG(all));
+                }
             }
         }
     }
@@ -452,9 +455,10 @@ KERNEL_ALONE(GROUP_THREADS) bti_attend_queries(MEMORIES DYNAMIC WORDS) {
                 if (W(19)) MASK_SCORES(score, h, i0 + ROW(i), j0 + COLUMN(j));
                 FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) score[i][j] -= lse[i];
             }
-            FOR(i, EACH_ROWS)
-            FOR(j, EACH_COLUMNS)
-            tile[ROW(i) * TILE_PITCH + COLUMN(j)] = SLOPE_OF(EXP2(score[i][j]), given[i][j], mean[i]);
+            FOR(i, EACH_ROWS) FOR(j, EACH_COLUMNS) {
+                const T change = SLOPE_OF(EXP2(score[i][j]), given[i][j], mean[i]);
+                tile[ROW(i) * TILE_PITCH + COLUMN(j)] = change;
+            }
             WARP_BARRIER();
             ADD_TILE(made, right, PITCH, least(reach - j0, COLUMNS));
             BARRIER();
