@@ -259,7 +259,7 @@ declare -A about=(
     [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
-    [exchange]="files and DLPack beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [ray]="tasks beside Ray"
+    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [ray]="tasks beside Ray"
 )
 
 check() {

@@ -132,12 +132,21 @@ static void bad_files_are_refused(void **state) {
     expect_refused(bytes_and("\"ab\": 256"), " b\n", "merge 1: \"\" and \"b\"");
     write_bytes("tokenizer.json", "{\"model\": {\"type\": \"WordPiece\"}}", 32);
     expect_refused(NULL, NULL, "no byte-level BPE");
+    static const char *const unknown[][2] = {
+        {"{\"type\": \"ByteLevel\", \"add_prefix_space\": true}", "add_prefix_space is not known"},
+        {"{\"type\": \"ByteLevel\", \"use_regex\": false}", "use_regex"},
+        {"{\"type\": \"ByteLevel\"}, \"normalizer\": {\"type\": \"NFC\"}", "normalizer is not known"},
+        {"{\"type\": \"ByteLevel\"}, \"added_tokens\": [{\"content\": \"x\", \"lstrip\": true}]",
+         "lstrip is not known"},
+        {"{\"type\": \"Sequence\"}", "no byte-level BPE"}};
+    char text[512];
+    for (int i = 0; i < 5; i++) {
+        snprintf(text, sizeof text, "{\"model\": {\"type\": \"BPE\"}, \"pre_tokenizer\": %s}", unknown[i][0]);
+        write_bytes("tokenizer.json", text, strlen(text));
+        expect_refused(NULL, NULL, unknown[i][1]);
+    }
     static const char head[] =
         "{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": 1}, \"pre_tokenizer\": {\"type\": \"ByteLevel\"";
-    char text[512];
-    snprintf(text, sizeof text, "%s, \"add_prefix_space\": true}}", head);
-    write_bytes("tokenizer.json", text, strlen(text));
-    expect_refused(NULL, NULL, "add_prefix_space");
     snprintf(text, sizeof text, "%s}, \"added_tokens\": [{}]}", head);
     write_bytes("tokenizer.json", text, strlen(text));
     expect_refused(NULL, NULL, "an added word without content");

@@ -270,15 +270,32 @@ static bool is_of_type(const json_t *object, const char *type) {
     return text && !strcmp(text, type);
 }
 
+/* What would make other words of a text than GPT-2's tokenizer does; NULL: nothing. */
+static const char *unknown_part(const json_t *all, const json_t *model, const json_t *before) {
+    static const char *const flags[] = {"lstrip", "rstrip", "single_word"};
+    const json_t *normalizer = json_object_get(all, "normalizer"), *word;
+    size_t i;
+    if (normalizer && !json_is_null(normalizer)) return "normalizer";
+    if (json_is_true(json_object_get(before, "add_prefix_space"))) return "add_prefix_space";
+    if (json_is_false(json_object_get(before, "use_regex"))) return "use_regex without the expression";
+    if (json_is_true(json_object_get(model, "ignore_merges"))) return "ignore_merges";
+    json_array_foreach(json_object_get(all, "added_tokens"), i, word) {
+        for (size_t f = 0; f < sizeof flags / sizeof *flags; f++)
+            if (json_is_true(json_object_get(word, flags[f]))) return flags[f];
+    }
+    return NULL;
+}
+
 static bool take_tokenizer(opening *o) {
     json_t *all = read_json(o), *model = json_object_get(all, "model"), *before = json_object_get(all, "pre_tokenizer");
+    const char *unknown;
     bool good = false;
     if (!all)
         good = false;
     else if (!is_of_type(model, "BPE") || !is_of_type(before, "ByteLevel"))
         refuse(o, "it is no byte-level BPE (model BPE, pre_tokenizer ByteLevel)");
-    else if (json_is_true(json_object_get(before, "add_prefix_space")))
-        refuse(o, "add_prefix_space is not known here");
+    else if ((unknown = unknown_part(all, model, before)))
+        refuse(o, "%s is not known here", unknown);
     else
         good = take_vocabulary(o, json_object_get(model, "vocab"), json_object_get(all, "added_tokens")) &&
                take_merges(o, json_object_get(model, "merges"));
