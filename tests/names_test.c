@@ -763,7 +763,8 @@ static const char silent[] =
     /* questions that always have an answer */
     " bt_live_arrays bt_device_of bt_devices_text bt_dtype_of bt_rank bt_shape_of bt_size bt_count bt_peek_status "
     " bt_kind_name bt_device_count bt_device_list bt_try_tpu_gpu bt_try_all_gpus bt_device_name bt_device_long_name "
-    " bt_device_description bt_device_kind bt_device_index bt_device_driver bt_functional bt_is_pinned "
+    " bt_device_description bt_device_kind bt_device_index bt_device_driver bt_functional bt_device_energy "
+    "bt_is_pinned "
     "bt_default_device "
     " bt_memory_reset_peak bt_memory_trim bt_dtype_name bt_dtype_named bt_dtype_size bt_promote bt_flag_count "
     " bt_shared_name bt_shared_is_frozen bt_parameter_count bt_layer_child_count bt_is_training bt_strategy_count "

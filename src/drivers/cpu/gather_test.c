@@ -154,7 +154,7 @@ static void by_index(void **state) {
 
 /* Of inputs that do not stay in a core's cache: rows are fetched ahead. */
 static void by_index_from_afar(void **state) {
-    static const int64_t shapes[][2] = {{(3 << 20) + 7, 1}, {700000, 2}, {70001, 15}, {70001, 17}};
+    static const int64_t shapes[][2] = {{300007, 1}, {140000, 2}, {17601, 15}, {17001, 17}};
     for (int s = 0; s < 4; s++)
         for (int64_t taken = 1; taken < 100000; taken = taken * 31 + 1)
             for (int how = 0; how < LAYOUTS; how++) {
