@@ -248,7 +248,7 @@ static void refused_inputs(void **state) {
         bt_layer *chain = bt_chain_of((bt_layer *[]){bt_dense(3, 4, bt_relu, key), bt_dense(5, 2, NULL, key)}, 2);
         POISONED(bt_apply(chain, x), BT_INVALID_ARGUMENT,
                  "bt_apply: layer 1, Dense(5 => 2), does not take float32 (2, 4) from layer 0, Dense(3 => 4, relu): ",
-                 "bt_matmul");
+                 "bt_dense(4, 2, ...) takes such an x");
         POISONED(bt_apply(chain, bt_ones(BT_F32, 2, 9)), BT_INVALID_ARGUMENT,
                  "layer 0, Dense(3 => 4, relu), does not take float32 (2, 9): ");
         POISONED(bt_apply(chain, NULL), BT_INVALID_ARGUMENT, "NULL");
