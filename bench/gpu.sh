@@ -79,7 +79,7 @@ find_cuda() {
     [ -z "$tools" ] || PATH=$PATH:$tools
     have python3 && wheels=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
     [ -n "$wheels" ] || return
-    for library in libnvrtc.so.1[23] libcublasLt.so.1[23] libcudnn.so.9; do
+    for library in libnvrtc.so.1[23] libcublasLt.so.1[23] libcudnn.so.9 libcufft.so.1[12]; do
         [ -n "$(path_of "/usr/local/cuda*/lib64/$library")" ] || cuda_flags="cuda_path=/usr/local/cuda:$wheels"
     done
 }
