@@ -415,7 +415,7 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\nsort sort_short sort4m sort_rows topk permutation normal scatter_add scatter_add_one scatter_axis scatter_rows embedding_grad take_gradient'
     bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18\nscan_steps while_steps gru_forward gru_step'
     bench_groups+=$'\nattention attention_causal attention_grad kv_cache gpt_step gpt_step_bf16'
-    bench_groups+=$'\nfft fft_lines cholesky short_rows nbody softmax_gradient layer_norm_gradient hvp'
+    bench_groups+=$'\nfft fft_lines cholesky short_rows narrow_sums nbody softmax_gradient layer_norm_gradient hvp'
     peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done
