@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/complex.safetensors: what JAX gives for complex numbers and Fourier transforms, with gradients, in the form of tests/golden/README.md: complex numbers are pairs
+"""Writes tests/golden/complex.safetensors: what JAX gives for complex numbers, their linear algebra and Fourier transforms, with gradients, in the form of tests/golden/README.md: complex numbers are pairs
 of reals along the last axis, so that a gradient by them is one of real numbers. Needs jax, numpy and safetensors from PyPI. Usage: tools/complex_cases.py [FILE [SEED]]"""
 import json
 import math
