@@ -15,8 +15,9 @@ int fake_current_device(void);
 #define SMALL 4096 /* points of all lines */
 #define MOST_PLANS 1024
 
-static fake_fft_plan *plans[MOST_PLANS]; /* by handle; under the lock. They are never freed, so that late use is seen */
-static int plan_count;
+static fake_fft_plan
+    *plans[MOST_PLANS]; /* at handle % MOST_PLANS; under the lock. A handle is given once, so that late use is seen */
+static int handles;
 
 /* What no caller should ask for. */
 static cufftResult misuse(cufftResult result, const char *call, const char *what) {
@@ -26,9 +27,9 @@ static cufftResult misuse(cufftResult result, const char *call, const char *what
 
 static fake_fft_plan *find_plan(cufftHandle handle) {
     fake_lock();
-    fake_fft_plan *plan = handle > 0 && handle <= plan_count ? plans[handle - 1] : NULL;
+    fake_fft_plan *plan = handle > 0 ? plans[handle % MOST_PLANS] : NULL;
     fake_unlock();
-    return plan && plan->live ? plan : NULL;
+    return plan && plan->handle == handle ? plan : NULL;
 }
 #define FIND_PLAN(plan, handle, call)        \
     fake_fft_plan *plan = find_plan(handle); \
@@ -44,15 +45,16 @@ FAKE_API cufftResult cufftCreate(cufftHandle *handle) {
     if (fake_current_device() < 0) return CUFFT_SETUP_FAILED;
     fake_fft_plan *made = calloc(1, sizeof *made);
     if (!made) return CUFFT_ALLOC_FAILED;
-    *made = (fake_fft_plan){.live = true, .device = fake_current_device()};
     fake_lock();
-    int number = plan_count < MOST_PLANS ? plan_count++ : -1;
-    for (int i = 0; i < MOST_PLANS && number < 0; i++)
-        if (!plans[i]->live) number = i;
-    if (number >= 0) free(plans[number]), plans[number] = made;
+    fake_fft_plan **place = &plans[(handles + 1) % MOST_PLANS];
+    bool is_free = !*place;
+    if (is_free) {
+        *made = (fake_fft_plan){.handle = ++handles, .device = fake_current_device()};
+        *place = made;
+    }
     fake_unlock();
-    if (number < 0) return free(made), CUFFT_ALLOC_FAILED;
-    *handle = number + 1;
+    if (!is_free) return free(made), CUFFT_ALLOC_FAILED;
+    *handle = made->handle;
     fake_live(1);
     return CUFFT_SUCCESS;
 }
@@ -61,10 +63,11 @@ FAKE_API cufftResult cufftDestroy(cufftHandle handle) {
     FIND_PLAN(plan, handle, "cufftDestroy");
     fake_lock();
     const char *launch = fake_stream_uses(plan), *recorded = fake_executables_use(plan);
+    plans[handle % MOST_PLANS] = NULL;
     fake_unlock();
     if (launch || recorded)
         (void)misuse(0, "cufftDestroy", launch ? "the plan's work has not run" : "a graph may launch the plan again");
-    plan->live = false;
+    free(plan);
     fake_live(-1);
     return CUFFT_SUCCESS;
 }

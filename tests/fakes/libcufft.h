@@ -9,8 +9,8 @@
 
 /* Lines as cufftMakePlanMany64 gets them; [0] of what is read, [1] of what is written, in their elements. */
 typedef struct fake_fft_plan {
-    bool live, is_made, manual; /* manual: cuFFT allocates no workspace */
-    int device, type;
+    bool is_made, manual; /* manual: cuFFT allocates no workspace */
+    int handle, device, type;
     int64_t n, lines, step[2], apart[2];
     uint64_t workspace_bytes, workspace;
     CUstream stream;
