@@ -79,7 +79,7 @@ find_cuda() {
     [ -z "$tools" ] || PATH=$PATH:$tools
     have python3 && wheels=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
     [ -n "$wheels" ] || return
-    for library in libnvrtc.so.1[23] libcublasLt.so.1[23] libcudnn.so.9; do
+    for library in libnvrtc.so.1[23] libcublasLt.so.1[23] libcudnn.so.9 libcufft.so.1[12]; do
         [ -n "$(path_of "/usr/local/cuda*/lib64/$library")" ] || cuda_flags="cuda_path=/usr/local/cuda:$wheels"
     done
 }
@@ -414,7 +414,7 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
     bench_groups+=$'\nsort sort_short sort4m sort_rows topk permutation normal scatter_add scatter_add_one scatter_axis scatter_rows embedding_grad take_gradient'
     bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 resnet18_one\nscan_steps while_steps gru_forward gru_step'
-    bench_groups+=$'\nfft fft_lines cholesky short_rows nbody softmax_gradient layer_norm_gradient hvp'
+    bench_groups+=$'\nfft fft_lines cholesky short_rows narrow_sums nbody softmax_gradient layer_norm_gradient hvp'
     peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
         for kind in f32 tf32 fast_bf16 bf16; do peer_rows+=" matmul_${kind}_$side"; done

@@ -16,7 +16,7 @@ from report import print_table, write_results  # noqa: E402
 from sides import Before, Berth, Failure, Worker, build_berth, folder_of_peers, install, refuse_unknown  # noqa: E402
 
 ROWS = ("elementwise elementwise_compiled linspace random100m random100m_mixed matmul1024 matmul2048 matmul4096 matmul_small thin_product fft fft_lines cholesky "
-        "softmax layer_norm sum sum_axis0 sum_axis1 short_rows nbody transpose_add broadcast gather scatter_rows embedding_grad dependent_adds layer_norm_gradient softmax_gradient "
+        "softmax layer_norm sum sum_axis0 sum_axis1 short_rows narrow_sums nbody transpose_add broadcast gather scatter_rows embedding_grad dependent_adds layer_norm_gradient softmax_gradient "
         "conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 resnet18_one attention attention_causal attention_grad kv_cache matmul_vmap softmax_vmap gather_vmap "
         "example_gradients example_gradients_by_hand hvp compile startup step_small step_medium step_large conv_step vae_step gpt_step gpt_step_bf16 gpt2_prompt gpt2_token gru_forward gru_step scan_steps "
         "while_steps sort4m sort_rows topk permutation normal").split()

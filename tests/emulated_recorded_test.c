@@ -304,6 +304,59 @@ static void memory_of_products_is_always_new(void **state) {
     }
 }
 
+/* 2 x, by transforms of lines of every layout. */
+static bt_array *doubled(bt_array *x) {
+    bt_array *z = bt_rfft(x, .axes = BT_AXES(1));
+    z = bt_mul(bt_fft(bt_fft(z, .axes = BT_AXES(0))), 2);
+    return bt_irfft(bt_ifft(bt_ifft(z), .axes = BT_AXES(0)), .axes = BT_AXES(1));
+}
+
+/* Transforms by a library are recorded like kernels; the recording holds their plans when others take their places. */
+static void transforms_are_recorded(void **state) {
+    enum { LINES = 9, POINTS = 40, COLUMNS = 24, ALL = LINES * POINTS * COLUMNS };
+    begin_recording();
+    int graphs = count_lines("graph "), transforms = count_lines("fft ");
+    BT_SCOPE {
+        bt_array *in = bt_input(BT_F32, LINES, POINTS, COLUMNS);
+        bt_function *f = bt_function_new(&in, 1, (bt_array *[]){doubled(in)}, 1, NULL, 0);
+        OK(bt_function_status(f));
+        for (int i = 0; i < 12; i++) {
+            BT_SCOPE {
+                float *data = numbers(ALL, (float)i);
+                bt_array *x = bt_from(data, BT_F32, BT_SHAPE(LINES, POINTS, COLUMNS));
+                test_free(data);
+                OK(bt_block(bt_call1(f, &x, 1)));
+                bt_array *off = bt_abs(bt_sub(bt_call1(f, &x, 1), bt_mul(x, 2)));
+                assert_true(bt_item(bt_max(off, BT_ALL, false)) < 0.01);
+            }
+            for (int n = 0; n < 10; n++)
+                BT_SCOPE {
+                    OK(bt_block(bt_fft(bt_ones(BT_C64, 4, 30 + 10 * i + n))));
+                }
+        }
+        bt_function_release(f);
+    }
+    assert_true(count_lines("fft ") - transforms > 12 * 6 * 2 + 80);
+    assert_true(count_lines("graph ") - graphs >= 12);
+}
+
+/* Half lines whose ends are not real, which a library may use, and write over. */
+static void half_lines_stay_as_they_are(void **state) {
+    begin();
+    for (int axis = 0; axis < 3; axis++)
+        for (int odd = 0; odd < 2; odd++)
+            BT_SCOPE {
+                bt_array *x = bt_normal(bt_key((uint64_t)axis), BT_F32, 11, 22, 20), *wide = bt_cast(x, BT_F64);
+                bt_array *half = bt_complex(x, bt_sin(x)), *half_wide = bt_complex(wide, bt_sin(wide));
+                int64_t n = 2 * (bt_size(x, axis) - 1) + odd;
+                OK(bt_block(half));
+                bt_array *got = bt_irfft(half, .axes = BT_AXES(axis), .sizes = {n}, .norm = BT_FFT_FORWARD), *want;
+                BT_ON("cpu") want = bt_irfft(half_wide, .axes = BT_AXES(axis), .sizes = {n}, .norm = BT_FFT_FORWARD);
+                assert_true(bt_item(bt_max(bt_abs(bt_sub(got, bt_to(want, "gpu:0"))), BT_ALL, false)) < 1e-4);
+                assert_true(bt_item(bt_max(bt_abs(bt_sub(half, bt_complex(x, bt_sin(x)))), BT_ALL, false)) == 0);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_calls_repeat),
@@ -316,6 +369,8 @@ int main(void) {
         cmocka_unit_test(scratch_memory_moves),
         cmocka_unit_test(memory_is_always_new),
         cmocka_unit_test(memory_of_products_is_always_new),
+        cmocka_unit_test(transforms_are_recorded),
+        cmocka_unit_test(half_lines_stay_as_they_are),
     };
     return RUN_EMULATED(tests);
 }

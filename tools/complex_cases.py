@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/complex.safetensors: what JAX gives for complex numbers and Fourier transforms, with gradients, in the form of tests/golden/README.md: complex numbers are pairs
+"""Writes tests/golden/complex.safetensors: what JAX gives for complex numbers, their linear algebra and Fourier transforms, with gradients, in the form of tests/golden/README.md: complex numbers are pairs
 of reals along the last axis, so that a gradient by them is one of real numbers. Needs jax, numpy and safetensors from PyPI. Usage: tools/complex_cases.py [FILE [SEED]]"""
 import json
 import math
@@ -166,6 +166,91 @@ for dtype in ("float64", "float32"):
     for n in (1, 5, 8):
         add("fftshift", {}, [pairs(n, dtype=dtype)], [0], jnp.fft.fftshift)
         add("ifftshift", {"axes": [1]}, [reals(3, n, dtype=dtype)], [], lambda x: jnp.fft.ifftshift(x, axes=1))
+
+
+
+def matrices(*shape, dtype="float64"):
+    return draw.uniform(-1, 1, (*shape, 2)).astype(dtype)
+
+
+def added(pair, diagonal):
+    """A number to each element of the diagonal."""
+    made = pair.copy()
+    made[..., 0] += diagonal * numpy.eye(*pair.shape[-3:-1], dtype=pair.dtype)
+    return made
+
+
+def hermitian(*shape, dtype="float64"):
+    z = matrices(*shape)
+    z = z[..., 0] + 1j * z[..., 1] + numpy.diag(numpy.arange(shape[-1]) * 3.0)
+    return numpy.stack([(z + z.conj().swapaxes(-1, -2)).real / 2, (z + z.conj().swapaxes(-1, -2)).imag / 2], -1).astype(dtype)
+
+
+def positive(*shape, dtype="float64"):
+    z = matrices(*shape)
+    z = z[..., 0] + 1j * z[..., 1]
+    z = z @ z.conj().swapaxes(-1, -2) + 2 * numpy.eye(shape[-1])
+    return numpy.stack([z.real, z.imag], -1).astype(dtype)
+
+
+def size(z):
+    return jnp.real(z) ** 2 + jnp.imag(z) ** 2
+
+
+def exponential(z):
+    values, vectors = jnp.linalg.eigh(z)
+    return (vectors * jnp.exp(values)[..., None, :]) @ jnp.conj(jnp.swapaxes(vectors, -1, -2))
+
+
+def nearest_unitary(z):
+    u, _, v = jnp.linalg.svd(z, full_matrices=False)
+    return u @ v
+
+
+for dtype in ("float64", "float32"):
+    near = 1e-3 if dtype == "float32" else 1e-8
+    for batch in ((), (2,)) if dtype == "float64" else ((3,),):
+        for n in (1, 2, 5):
+            regular = added(matrices(*batch, n, n, dtype=dtype), 3)
+            right = matrices(*batch, n, 3, dtype=dtype)
+            add("cholesky", {}, [positive(*batch, n, n, dtype=dtype)], [0], jnp.linalg.cholesky, near)
+            add("inv", {}, [regular], [0], jnp.linalg.inv, near)
+            add("det", {}, [regular], [0], jnp.linalg.det, near)
+            for part in (0, 1):
+                add("slogdet", {"part": part}, [regular], [0], lambda z, part=part: jnp.linalg.slogdet(z)[part], near)
+            add("solve", {}, [regular, right], [0, 1], jnp.linalg.solve, near)
+            add("solve", {}, [regular, right[..., 0]], [0], lambda a, b: jnp.linalg.solve(a, b.astype(a.dtype)), near)
+            add("eigh", {"part": 0}, [hermitian(*batch, n, n, dtype=dtype)], [0], lambda z: jnp.linalg.eigh(z)[0], near)
+            add("eigh", {"part": 1}, [hermitian(*batch, n, n, dtype=dtype)], [0], lambda z: size(jnp.linalg.eigh(z)[1]), near)
+            add("eigh", {"whole": True}, [hermitian(*batch, n, n, dtype=dtype)], [0], exponential, near)
+        for m, n in ((4, 3), (3, 3), (5, 1)):
+            for part in (0, 1):
+                add("qr", {"part": part}, [matrices(*batch, m, n, dtype=dtype)], [0], lambda z, part=part: jnp.linalg.qr(z)[part], near)
+            add("lstsq", {}, [matrices(*batch, m, n, dtype=dtype), matrices(*batch, m, 2, dtype=dtype)], [0, 1], lambda a, b: jnp.linalg.pinv(a) @ b, near)
+        for m, n in ((4, 3), (3, 3), (2, 5)):
+            for part in (0, 1, 2):
+                add("svd", {"part": part}, [matrices(*batch, m, n, dtype=dtype)], [0],
+                    lambda z, part=part: jnp.linalg.svd(z, full_matrices=False)[1] if part == 1 else size(jnp.linalg.svd(z, full_matrices=False)[part]), near)
+            add("svd", {"whole": True}, [matrices(*batch, m, n, dtype=dtype)], [0], nearest_unitary, near)
+    add("lstsq", {}, [matrices(2, 4, dtype=dtype), matrices(2, dtype=dtype)], [0, 1], lambda a, b: jnp.linalg.pinv(a) @ b, near)
+    for lower in (True, False):
+        for transposed in (True, False):
+            for unit in (True, False):
+                add("triangular_solve", {"upper": not lower, "transposed": transposed, "unit": unit},
+                    [added(matrices(2, 4, 4, dtype=dtype), 3), matrices(2, 4, 3, dtype=dtype)], [0, 1],
+                    lambda a, b, l=lower, t=transposed, u=unit: jax.scipy.linalg.solve_triangular(a, b, trans=int(t), lower=l, unit_diagonal=u), near)
+    for n in (1, 2, 3, 8, 13):
+        for axis in (0, 1):
+            for reverse in (False, True):
+                shape = (n, 3) if axis == 0 else (2, n)
+                add("cumprod", {"axis": axis, "reverse": reverse}, [pairs(*shape, dtype=dtype)], [0],
+                    lambda z, a=axis, r=reverse: jnp.flip(jnp.cumprod(jnp.flip(z, a), axis=a), a) if r else jnp.cumprod(z, axis=a))
+    few = numpy.round(matrices(3, 20, dtype=dtype) * 2) / 2  # equal ones
+    for axis in (0, 1):
+        for z in (few, matrices(4, 6, dtype=dtype)):
+            add("sort", {"axis": axis}, [z], [0], lambda z, a=axis: jnp.sort(z, axis=a), gradients=z is not few)
+            add("argsort", {"axis": axis}, [z], [0], lambda z, a=axis: jnp.argsort(z, axis=a).astype("int32"), gradients=False)
+    add("round", {}, [matrices(5, dtype=dtype) * 3], [0], jnp.round, gradients=False)
 
 save_file(tensors, sys.argv[1] if len(sys.argv) > 1 else "tests/golden/complex.safetensors", {"cases": json.dumps(cases), "source": f"JAX {jax.__version__} on CPU"})
 print(f"{len(cases)} cases")

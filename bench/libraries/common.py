@@ -75,6 +75,7 @@ INPUTS = {
     "sum": lambda: [floats(1, 0, 1, 10 * MILLION)],
     "sum_axis0": lambda: [floats(1, 0, 1, 4096, 4096)],
     "short_rows": lambda: [floats(1, -1, 1, 2 * MILLION, 3)],
+    "narrow_sums": lambda: [floats(1, 0, 1, MILLION, 10)],
     "nbody": lambda: [floats(1, -1, 1, 1500, 3)],
     "sum_axis1": lambda: [floats(1, 0, 1, 4096, 4096)],
     "transpose_add": lambda: [floats(1, -1, 1, 4096, 4096)],
@@ -273,7 +274,7 @@ def startup(source):
 
 # ---- comparing
 
-TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4,
+TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmul_vmap": 1e-4, "sum": 1e-4, "sum_axis0": 1e-4, "sum_axis1": 1e-4, "narrow_sums": 1e-4,
               "dependent_adds": 1e-4, "compile": 1e-4, "layer_norm": 5e-5, "layer_norm_gradient": 1e-3, "step_large": 5e-5,
               "gru_step": 1e-3, "scan_steps": 1e-4, "conv3x3": 1e-4, "conv7x7s2": 1e-4, "conv1x1": 1e-4, "conv_grad": 1e-3, "resnet18": 1e-3, "resnet18_one": 1e-3, "gpt2_prompt": 1e-4, "gpt2_token": 1e-4,
               "fft": 1e-3, "fft_lines": 1e-3, "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "conv_step": 1e-4, "vae_step": 1e-4, "nbody": 1e-3}

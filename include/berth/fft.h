@@ -1,7 +1,7 @@
 /* berth/fft.h: Fourier transforms.
  *
- * The host computes them by FFTW 3 (Debian: libfftw3-single3 for float32 and complex64, libfftw3-double3 for float64 and complex128): arrays of other devices are copied to
- * it and back; without it they are UNIMPLEMENTED. FFTW is under the GPL and is not part of berth: it is opened when a transform needs it, where the flag `fftw_path`
+ * NVIDIA's GPUs compute them by cuFFT (11 or 12, of CUDA 12 and 13) where it is found. Else the host does by FFTW 3 (Debian: libfftw3-single3 for float32 and complex64, libfftw3-double3 for
+ * float64 and complex128): arrays of other devices are copied to it and back; without it they are UNIMPLEMENTED. FFTW is under the GPL and is not part of berth: it is opened when a transform needs it, where the flag `fftw_path`
  * or the loader finds it. Transforms are cut into lines that cores share; results do not depend on the number of threads.
  *
  * Floats and complex numbers (integers become floats): float32 and complex64, float64 and complex128; float16 and bfloat16 are computed in float32. Transformed axes

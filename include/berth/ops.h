@@ -505,7 +505,7 @@ BT_API bt_array *bt_scatter_max_along_axis(bt_array *x, bt_array *indices, bt_ar
 /* bt_scatter_add_along_axis, but the smallest stays as by bt_scatter_min. */
 BT_API bt_array *bt_scatter_min_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
 #define bt_scatter_min_along_axis(...) BTI_AT(bt_array *, bt_scatter_min_along_axis(__VA_ARGS__))
-/* Ascending order along an axis; stable, NaN last; -0 and 0 are equal, and both stay as they are. An array's values and indices, read together, are found by one sort. */
+/* Ascending order along an axis; stable, NaN last; -0 and 0 are equal, and both stay as they are. Complex numbers by the real parts, then by the imaginary ones. An array's values and indices, read together, are found by one sort. */
 BT_API bt_array *bt_sort(bt_array *x, int axis);
 #define bt_sort(...) BTI_AT(bt_array *, bt_sort(__VA_ARGS__))
 /* int32: the indices that sort x, in the same order as bt_sort. */

@@ -60,6 +60,8 @@ static bt_array *run_short_rows(bench_work *work) {
     return bt_div(x, bt_sqrt(bt_sum(bt_square(x), .axes = BT_AXES(1), .keep = true)));
 }
 
+static bt_array *run_narrow_sums(bench_work *work) { return bt_sum(work->inputs[0], .axes = BT_AXES(0)); }
+
 /* The acceleration of each body by all of them, softened. */
 static bt_array *run_nbody(bench_work *work) {
     bt_array *x = work->inputs[0];
@@ -130,6 +132,7 @@ static bt_array *run_scatter_axis(bench_work *work) {
 const bench_row bench_line_rows[BENCH_LINE_ROWS] = {
     {"short_rows", "2M vectors of 3, divided by their lengths", prepare_vectors, run_short_rows,
      .bytes = F32S(6.0 * VECTORS)},
+    {"narrow_sums", "down 1M x 10", prepare_short_lines, run_narrow_sums, .bytes = F32S(10e6)},
     {"nbody", "accelerations of 1,500 bodies, over [n, n, 3]", prepare_bodies, run_nbody,
      .flops = 17.0 * BODIES * BODIES},
     {"cumsum", "of 10M", prepare_line, run_cumsum, .bytes = F32S(20e6)},

@@ -4,7 +4,7 @@
 
 #include "cli/bench_row.h"
 
-enum { BENCH_LINE_ROWS = 18 };
+enum { BENCH_LINE_ROWS = 19 };
 extern const bench_row bench_line_rows[BENCH_LINE_ROWS];
 
 #endif

@@ -52,7 +52,7 @@ static const struct command {
      "random100m_mixed permutation normal matmul1024 matmul2048 matmul4096 matmul_small thin_product\n"
      "fft fft_lines cholesky softmax layer_norm sum sum_axis0 sum_axis1 transpose_add broadcast gather dependent_adds "
      "cumsum\n"
-     "cumsum_short cumsum_axis0 short_rows nbody sort sort_short sort4m sort_rows sort_indices topk argmax "
+     "cumsum_short cumsum_axis0 short_rows narrow_sums nbody sort sort_short sort4m sort_rows sort_indices topk argmax "
      "scatter_add\n"
      "scatter_add_one scatter_rows embedding_grad scatter_axis take_gradient layer_norm_gradient\n"
      "softmax_gradient conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 resnet18_one\n"

@@ -193,6 +193,12 @@ static inline bt_status bti_program_launch_custom(const bti_program *program, co
     return program->driver->launch_custom(program->device, program->state, launch);
 }
 
+/* Of a Fourier transform; whether the device may have such programs. */
+bool bti_device_has_ffts(int id);
+static inline bt_status bti_program_launch_fft(const bti_program *program, uint64_t from, uint64_t to) {
+    return program->driver->launch_fft(program->device, program->state, from, to);
+}
+
 /* text_wanted, text_lacked and text_give of drivers/driver.h; false where the driver loads no texts. */
 bool bti_program_text_wanted(const bti_program *program, const bti_box *box, int count, bti_text_wanted *wanted);
 bool bti_program_text_lacked(const bti_program *program, bti_text_wanted *wanted);

@@ -10,19 +10,31 @@
 #include "device/program.h"
 
 #define MOST_KERNELS 4096     /* kept, unless more are in use */
+#define MOST_FFTS 64          /* likewise: they hold memory of the device */
 #define WORTH_A_NOTE_NS 20000 /* what loads faster was there already */
 
 struct bti_programs {
     bti_lock lock;
     pthread_cond_t one_made;     /* or it has failed */
     bti_lru kernels, primitives; /* kernels: the program's too; primitives are few, and all stay */
+    bti_lru ffts;
 };
+
+static uint64_t hash_of_lines(const bti_fft_lines *lines) {
+    const int64_t numbers[] = {lines->kind, lines->part, lines->outer, lines->n, lines->inner};
+    return XXH3_64bits(numbers, sizeof numbers);
+}
+
+static bool is_equal_lines(const bti_fft_lines *a, const bti_fft_lines *b) {
+    return a->kind == b->kind && a->part == b->part && a->outer == b->outer && a->n == b->n && a->inner == b->inner;
+}
 
 static uint64_t hash_of(const bti_program_source *source) {
     if (source->custom) return XXH3_64bits(source->custom->text, strlen(source->custom->text));
     uint64_t hash = source->kernel ? bti_kernel_hash(source->kernel) : 0;
     hash += (uint64_t)source->op * BTI_KERNEL_OPERANDS + (uint64_t)source->made;
     for (int i = 0; i < source->dtype_count; i++) hash = hash * BT_DTYPE_COUNT + (uint64_t)source->dtypes[i];
+    if (source->fft.n) hash += hash_of_lines(&source->fft);
     return hash * UINT64_C(0x9E3779B97F4A7C15);
 }
 
@@ -37,7 +49,7 @@ static bool is_equal(const bti_lru_entry *entry, const void *key) {
     if (!a->kernel != !b->kernel || (a->kernel && !bti_kernel_equal(a->kernel, b->kernel))) return false;
     if (!a->custom != !b->custom || (a->custom && !is_equal_custom(a->custom, b->custom))) return false;
     return a->op == b->op && a->made == b->made && a->dtype_count == b->dtype_count &&
-           !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes);
+           !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes) && is_equal_lines(&a->fft, &b->fft);
 }
 
 static void free_program(bti_lru_entry *entry) {
@@ -55,8 +67,9 @@ struct bti_programs *bti_programs_new(void) {
     if (!programs) return NULL;
     bti_lock_init(&programs->lock, BTI_LOCK_programs);
     pthread_cond_init(&programs->one_made, NULL);
-    programs->kernels = programs->primitives = new_cache;
+    programs->kernels = programs->primitives = programs->ffts = new_cache;
     programs->kernels.most_count = MOST_KERNELS;
+    programs->ffts.most_count = MOST_FFTS;
     return programs;
 }
 
@@ -75,6 +88,7 @@ void bti_programs_delete(bt_device *device) {
     struct bti_programs *programs = device->programs;
     bti_lru_clear(&programs->kernels);
     bti_lru_clear(&programs->primitives);
+    bti_lru_clear(&programs->ffts);
     bti_lock_destroy(&programs->lock);
     pthread_cond_destroy(&programs->one_made);
     bti_free(programs);
@@ -90,6 +104,7 @@ static void note_loading(const bti_program_source *source, uint64_t start) {
     bti_trace_end(BTI_TRACE_LOAD,
                   source->kernel   ? name
                   : source->custom ? source->custom->name
+                  : source->fft.n  ? "fft"
                                    : bti_op_info(source->op)->name,
                   start);
 }
@@ -167,6 +182,7 @@ static bt_status new_program(bt_device *device, const bti_program_source *source
 }
 
 static bti_lru *cache_of(struct bti_programs *programs, const bti_program_source *source) {
+    if (source->fft.n) return &programs->ffts;
     return source->kernel || source->custom ? &programs->kernels : &programs->primitives;
 }
 

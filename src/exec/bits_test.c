@@ -18,6 +18,7 @@
 #include "support/kernel_cases.h"
 #include "support/kernel_parts.h"
 #include "drivers/cpu/target.h"
+#include "launch/narrow.h"
 #include "launch/turned.h"
 #include "render/llvm.h"
 #include "support/render_kernels.h"
@@ -45,12 +46,14 @@ static bt_status run_check(bti_check *check, write_function *render, const bti_k
     return bti_check_run(check, box, variants);
 }
 
-static int turned; /* boxes so far */
+static int turned, narrow; /* boxes so far */
 
 static unsigned variants_of(const bti_kernel *kernel, const bti_box *box) {
     bool streams = bti_launch_can_stream(kernel, box), turns = bti_box_turns(kernel, box);
     turned += turns;
-    return 1u << BTI_TEXT_PLAIN | (unsigned)streams << BTI_TEXT_STREAM | (unsigned)turns << BTI_TEXT_TURNED;
+    narrow += bti_box_is_narrow(kernel, box);
+    return 1u << BTI_TEXT_PLAIN | (unsigned)streams << BTI_TEXT_STREAM | (unsigned)turns << BTI_TEXT_TURNED |
+           (unsigned)bti_box_is_narrow(kernel, box) << BTI_TEXT_NARROW;
 }
 
 static void every_way(const bti_kernel *kernel, const bti_box *box, const char *name, uint64_t seed) {
@@ -224,6 +227,38 @@ static void row_sums_kernel(bti_kernel *kernel) {
     add_output(kernel, wide, true);
 }
 
+/* Two columns' folds of what is loaded, and of what differs by row alone; a point is stored too. */
+static void narrow_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.reduced = 1, .inner = 1};
+    int x = add_input(kernel, BT_F16, 3, true, false), y = add_input(kernel, BT_F32, 1, false, false);
+    int wide = add_instr(kernel, BTI_OP_cast, BT_F32, x, 0, 0, 0);
+    int both = add_instr(kernel, BTI_OP_mul, BT_F32, wide, y, 0, 0);
+    int most = add_instr(kernel, BTI_OP_max, BT_F16, x, 0, 0, 0);
+    add_output(kernel, add_instr(kernel, BTI_OP_sum, BT_F32, both, 0, 0, 0), true);
+    add_output(kernel, most, false);
+    add_output(kernel, both, true);
+}
+
+static void all_kernel(bti_kernel *kernel) {
+    *kernel = (bti_kernel){.reduced = 1, .inner = 1};
+    int x = add_input(kernel, BT_BOOL, 3, true, false);
+    add_output(kernel, add_instr(kernel, BTI_OP_min, BT_BOOL, x, 0, 0, 0), true);
+}
+
+/* Around whole groups of chunks. */
+static void narrow_columns(void **state) {
+    static const int64_t more[] = {0, 1, BTI_COLUMN_CHUNK - 1, 5 * BTI_COLUMN_CHUNK, 7 * BTI_COLUMN_CHUNK + 13};
+    const int64_t least = 6 * BTI_NARROW_CHUNKS * BTI_COLUMN_CHUNK; /* more than a piece */
+    narrow = 0;
+    for (int i = 0; i < 5; i++)
+        for (int64_t columns = 1; columns <= BTI_NARROW_MOST; columns += 5) {
+            if (test_is_drawn(2)) typical(column_sum_kernel, "narrow sum", NULL, least + more[i], columns);
+            if (test_is_drawn(2)) typical(narrow_kernel, "narrow", NULL, least + more[i], columns);
+            if (test_is_drawn(4)) typical(all_kernel, "narrow all", NULL, least + more[i], columns);
+        }
+    assert_true(narrow > 10);
+}
+
 static void long_rows(void **state) {
     static const int64_t around[] = {-33, -1, 0, 1, 32};
     for (int i = 0; i < 5; i++) {
@@ -274,9 +309,10 @@ static void differences_are_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(differences_are_told), cmocka_unit_test(typical_ones), cmocka_unit_test(long_rows),
-        cmocka_unit_test(random_words),         cmocka_unit_test(small_ones),   cmocka_unit_test(large_ones),
-        cmocka_unit_test(short_lines),
+        cmocka_unit_test(differences_are_told), cmocka_unit_test(typical_ones),
+        cmocka_unit_test(narrow_columns),       cmocka_unit_test(long_rows),
+        cmocka_unit_test(random_words),         cmocka_unit_test(small_ones),
+        cmocka_unit_test(large_ones),           cmocka_unit_test(short_lines),
     };
     return cmocka_run_group_tests(tests, start, NULL);
 }

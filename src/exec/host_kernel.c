@@ -1,4 +1,4 @@
-/* Kernels of the program's: which program and which grid a step needs, asked once when its plan is made ready. */
+/* Steps of host functions that the device can do: which program a step needs, and which grid, asked once when its plan is made ready. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -78,4 +78,21 @@ bt_status bti_host_kernel(bti_host_function *host, const bti_plan *plan, const b
     if (has_elements(plan, step)) BTI_TRY(ask_grid(host, plan, step, grid));
     bti_program_source source = {.op = BTI_OP_custom, .custom = &custom};
     return bti_texts_program(step->device, &source, NULL, 0, program);
+}
+
+bt_status bti_host_fft(const bti_plan *plan, const bti_step *step, bti_program **program) {
+    const bti_value *x = bti_plan_operand(plan, step, 0);
+    const bti_host_function *host = step->node->host;
+    bti_program_source source = {.op = BTI_OP_custom};
+    *program = NULL;
+    if (!host->lines || !bti_device_has_ffts(step->device) || !bti_value_bytes(x)) return BT_OK;
+    const bt_elements elements = {.dtype = x->dtype, .shape = bti_shape_of(x->shape, (size_t)x->rank)};
+    host->lines(&elements, step->node->attr, &source.fft);
+    bti_error *before = bti_error_last();
+    bool quiet = bti_errors_quiet(true);
+    bt_status status = bti_texts_program(step->device, &source, NULL, 0, program);
+    bti_errors_quiet(quiet);
+    if (status == BT_OK || status == BT_UNIMPLEMENTED) return bti_error_put_back(before), BT_OK;
+    bti_error_release(before);
+    return status;
 }

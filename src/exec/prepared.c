@@ -121,7 +121,7 @@ static bt_status ready_own_kernel(bti_prepared *of, size_t s) {
 }
 
 static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr, bti_program_wants *wants) {
-    const bti_step *step = &of->plan.steps.items[s];
+    bti_step *step = &of->plan.steps.items[s];
     bti_ready_step *ready = &of->steps[s];
     ready->attr = *attr;
     if (step->op == BTI_OP_const)
@@ -130,6 +130,8 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
         memcpy(*attr, step->node->attr, bti_attr_bytes((bti_op)step->op));
     (*attr)++;
     if (bti_step_is_host(step)) {
+        BTI_TRY(bti_host_fft(&of->plan, step, &ready->program));
+        if ((step->by_library = ready->program != NULL)) return BT_OK;
         ready->host = bti_host_retain(step->node->host);
         return bti_host_can_run_on(ready->host, step->device);
     }
@@ -379,7 +381,11 @@ static bool allocate_prepared(bti_prepared *of) {
     of->attrs = bti_calloc(works, sizeof *of->attrs);
     of->ready = bti_calloc(of->plan.storages.count, sizeof *of->ready);
     if (!of->steps || !of->operands || !of->attrs || !of->ready) return false;
-    if (of->of_region) return true;
+    return true;
+}
+
+/* When every step is ready: what the host calls is known then. */
+static bool arrange_tasks(bti_prepared *of) {
     if (!plan_tasks(of)) return false;
     for (size_t t = 0; t < of->tasks.count; t++)
         if (is_recordable(of, &of->tasks.items[t])) {
@@ -412,6 +418,7 @@ static bt_status prepare(bti_plan *plan, bool of_region, bti_program_wants *want
     bti_attr *attr = of->attrs;
     for (size_t s = 0; s < of->plan.steps.count && status == BT_OK; s++)
         status = ready_step(of, s, &operand, &attr, wants);
+    if (status == BT_OK && !of_region && !arrange_tasks(of)) status = bti_no_memory();
     if (status == BT_OK)
         *prepared = of;
     else

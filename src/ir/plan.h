@@ -66,6 +66,7 @@ typedef struct bti_step {
     uint8_t kind;           /* bti_step_kind */
     uint8_t op;             /* of work: bti_op: the node's, or copy where a view is made dense */
     bool own_kernel;        /* of an operation of the program's: its kernel runs on the device */
+    bool by_library;        /* a library of the device's computes it instead of the host: exec/ decides that */
     int device;             /* that runs it; of a copy: that sends; of a collective: the first */
     const bti_node *node;   /* the operation (of a kernel: the last one), or what is copied */
     const bti_node *reader; /* of a copy: the operation that it was made for */
@@ -188,7 +189,8 @@ static inline bool bti_step_is_update(const bti_step *step) {
 
 /* Whether the host calls a function for it: it is no work of the device. */
 static inline bool bti_step_is_host(const bti_step *step) {
-    return step->kind == BTI_STEP_WORK && bti_op_info((bti_op)step->op)->class == BTI_HOST && !step->own_kernel;
+    return step->kind == BTI_STEP_WORK && bti_op_info((bti_op)step->op)->class == BTI_HOST && !step->own_kernel &&
+           !step->by_library;
 }
 
 /* "add+sum" of a kernel, "matmul+add" of a product with its epilogue, else the operation. */

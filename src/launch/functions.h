@@ -37,9 +37,10 @@ static inline int bti_target_lanes(bti_target target, bool f64) {
 typedef enum bti_cpu_text {
     BTI_TEXT_PLAIN,
     BTI_TEXT_STREAM, /* of a map: outputs are stored around the cache */
-    BTI_TEXT_TURNED /* of a kernel that turns (launch/turned.h): vectors run along the axis before the line; bti_run alone, for turned boxes */
+    BTI_TEXT_TURNED, /* of a kernel that turns (launch/turned.h): vectors run along the axis before the line; bti_run alone, for turned boxes */
+    BTI_TEXT_NARROW /* of columns (launch/narrow.h): bti_part takes up to BTI_NARROW_CHUNKS chunks, whose parts follow one another */
 } bti_cpu_text;
-#define BTI_CPU_TEXTS 3
+#define BTI_CPU_TEXTS 4
 
 typedef enum bti_function_number {
 #define BTI_VECTOR_FUNCTION(name, arity) BTI_CALL_##name##_f32, BTI_CALL_##name##_f64,

@@ -8,6 +8,7 @@ typedef struct gpu_program {
     bti_gpu_kernel *kernel; /* one of the three, of a product with its epilogue the first two */
     bti_gpu_work *work;
     bti_gpu_custom *custom;
+    bti_gpu_fft *fft;    /* and `work`, for its copies */
     int made;            /* of the epilogue */
     bti_gpu_texts texts; /* under the device's lock */
 } gpu_program;
@@ -31,6 +32,7 @@ void bti_gpu_unload(void *device, const bti_program_source *source, void *loaded
     if (old->kernel) bti_gpu_kernel_free(gpu, old->kernel);
     if (old->work) bti_gpu_work_free(gpu, old->work);
     if (old->custom) bti_gpu_custom_free(gpu, old->custom);
+    if (old->fft) bti_gpu_fft_free(gpu, old->fft);
     bti_gpu_text_drop(&old->texts);
     bti_free(old);
 }
@@ -47,6 +49,7 @@ bt_status bti_gpu_load(void *device, const bti_program_source *source, void **lo
     if (source->custom && !(new->custom = bti_gpu_custom_new(source->custom))) status = bti_no_memory();
     if (status == BT_OK && !source->custom && (!source->kernel || bti_source_is_product(source)))
         status = bti_gpu_work_load(source, &new->work);
+    if (status == BT_OK && source->fft.n) status = bti_gpu_fft_new(gpu, &source->fft, &new->fft);
     if (status == BT_OK)
         *loaded = new;
     else
@@ -148,4 +151,10 @@ bt_status bti_gpu_launch_product(void *device, void *loaded, const bti_work *pro
 bt_status bti_gpu_launch_custom(void *device, void *loaded, const bti_custom_launch *launch) {
     begin_launch(device, loaded);
     return end_launch(device, loaded, bti_gpu_custom_launch(device, ((gpu_program *)loaded)->custom, launch));
+}
+
+bt_status bti_gpu_launch_fft(void *device, void *loaded, uint64_t from, uint64_t to) {
+    const gpu_program *program = loaded;
+    begin_launch(device, loaded);
+    return end_launch(device, loaded, bti_gpu_fft_launch(device, program->fft, program->work, from, to));
 }

@@ -39,19 +39,26 @@ typedef struct bti_gpu_driver {
     bt_dtype (*product_dtype)(void *device, const bti_work *work);
     /* (optional) A convolution by the vendor's library, of dense operands; *done as above. */
     bt_status (*conv)(void *device, const bti_work *work, bool *done);
+    /* (optional, all or none) Fourier transforms by the vendor's library, of lines one after the other (inner 1) or next to each other (outer 1).
+     * fft_new: UNIMPLEMENTED: it does not compute such lines. Any thread.
+     * fft_free: launches that use it may be running.
+     * fft: both addresses are those of complex numbers. What is read of a kind WHOLE may be overwritten. */
+    bt_status (*fft_new)(void *device, const bti_fft_lines *lines, void **transform);
+    void (*fft_free)(void *device, void *transform);
+    bt_status (*fft)(void *device, void *transform, uint64_t from, uint64_t to);
     bt_status (*wait)(void *device); /* until everything launched is done */
 } bti_gpu_driver;
 
 /* The slots of scratch memory: one per purpose within a launch. */
 enum {
     BTI_GPU_PARTS, /* of reductions (gpu_kernel.c) */
-    BTI_GPU_INPUT, /* and the two after it: inputs that are not dense (gpu_job.c) */
+    BTI_GPU_INPUT, /* and the two after it: inputs that are not dense (gpu_job.c, gpu_fft.c) */
     BTI_GPU_OUTPUT = BTI_GPU_INPUT + 3,
     BTI_GPU_INDICES, /* of orders: their second result (gpu_sort.c) */
     BTI_GPU_KEYS,    /* and the two after it: of sorts and running sums */
     BTI_GPU_ORDERS,
     BTI_GPU_COUNTS,
-    BTI_GPU_WORKSPACE, /* of the vendor's libraries (driver->product, driver->conv) */
+    BTI_GPU_WORKSPACE, /* of the vendor's libraries (driver->product, driver->conv, driver->fft) */
     BTI_GPU_SLOTS
 };
 

@@ -10,7 +10,8 @@
  *     gpu_product.c matrix products: by the driver's library, or by their own text (gpu_product.h), with epilogues or without
  *     gpu_text.c    all of these: searches, running sums, gathers
  *     gpu_custom.c  kernels of the program's
- *     gpu.c         programs: chooses between kernels, works, texts and kernels of the program's */
+ *     gpu_fft.c     Fourier transforms by the driver's library
+ *     gpu.c         programs: chooses between kernels, works, texts, kernels of the program's and transforms */
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
 #define BTI_LAUNCH_GPU_ENGINE_H
 
@@ -94,6 +95,13 @@ bool bti_gpu_custom_lacks_text(const bti_gpu_custom *custom);
 bt_status bti_gpu_custom_give(bti_gpu *gpu, bti_gpu_custom *custom, const bti_str *text); /* without the lock */
 void bti_gpu_custom_free(bti_gpu *gpu, bti_gpu_custom *custom);
 bt_status bti_gpu_custom_launch(bti_gpu *gpu, bti_gpu_custom *custom, const bti_custom_launch *asked);
+
+/* --- gpu_fft.c --- */
+typedef struct bti_gpu_fft bti_gpu_fft;
+bt_status bti_gpu_fft_new(bti_gpu *gpu, const bti_fft_lines *lines, bti_gpu_fft **made);
+void bti_gpu_fft_free(bti_gpu *gpu, bti_gpu_fft *fft);
+/* work: its copies. */
+bt_status bti_gpu_fft_launch(bti_gpu *gpu, const bti_gpu_fft *fft, bti_gpu_work *work, uint64_t from, uint64_t to);
 
 /* --- gpu_text.c --- */
 bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked);

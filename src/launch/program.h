@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "ir/fft.h"
 #include "ir/work.h"
 #include "launch/functions.h"
 
@@ -37,8 +38,8 @@ typedef struct bti_custom_launch {
     int threads;
 } bti_custom_launch;
 
-/* A primitive that runs whole (launch), a fused kernel (launch_kernel), a matrix product and its epilogue (launch_product), or a kernel of the
- * program's (launch_custom). */
+/* A primitive that runs whole (launch), a fused kernel (launch_kernel), a matrix product and its epilogue (launch_product), a kernel of the
+ * program's (launch_custom), or a Fourier transform (launch_fft). */
 typedef struct bti_program_source {
     bti_op op; /* of a fused kernel: 0, and no dtypes */
     int dtype_count;
@@ -46,6 +47,7 @@ typedef struct bti_program_source {
     const bti_kernel *kernel;           /* NULL, or the fused kernel, or the epilogue */
     int made; /* of a product with an epilogue: the kernel's operand that is the product; else 0 */
     const bti_custom_source *custom; /* NULL, or the program's kernel */
+    bti_fft_lines fft;               /* n 0: it is none */
 } bti_program_source;
 static inline bool bti_source_is_product(const bti_program_source *source) {
     return source->kernel && source->op == BTI_OP_matmul;

@@ -188,6 +188,7 @@ bool bti_parts_function(bti_op op, bti_parts z, bti_parts *result) {
     switch (op) {
     case BTI_OP_neg: *result = (bti_parts){NEG(z.re), NEG(z.im)}; return true;
     case BTI_OP_sign: *result = direction(z); return true;
+    case BTI_OP_round: *result = (bti_parts){bti_unary(BTI_OP_round, z.re), bti_unary(BTI_OP_round, z.im)}; return true;
     case BTI_OP_exp: *result = exponential(z); return true;
     case BTI_OP_exp2: *result = exponential(scaled(z, M_LN2)); return true;
     case BTI_OP_expm1: *result = exponential_less_1(z); return true;

@@ -79,7 +79,7 @@ static void refuses(void **state) {
     const char *why = "takes no complex numbers (complex64)";
     BAD(lt, bt_lt(numbers(), 1), why);
     BAD(max, bt_max(numbers()), why);
-    BAD(sort, bt_sort(numbers(), 0), why);
+    BAD(top_k, bt_top_k(numbers(), 1), why);
     BAD(argmax, bt_argmax(numbers(), 0), why);
     BAD(maximum, bt_maximum(numbers(), 1), why);
     BAD(floor, bt_floor(numbers()), why);
@@ -89,9 +89,10 @@ static void refuses(void **state) {
     BAD(clamp, bt_clamp(numbers(), 0, 1), why);
     BAD(nan_to_num, bt_nan_to_num(numbers(), 0, 0, 0), why);
     BAD(softmax, bt_softmax(numbers(), 0), why);
-    BAD(cumprod, bt_cumprod(numbers(), 0, false), why);
+    BAD(cummax, bt_cummax(numbers(), 0, false), why);
+    BAD(cumprod, bt_cumprod(numbers(), 1, false), "axis 1");
+    BAD(cumprod, bt_cumprod(bt_input(BT_C64, -1), 0, false), "no known size");
     BAD(bit_not, bt_bit_not(numbers()), why);
-    BAD(det, bt_det(bt_reshape(numbers(), 3, 1, 1)), why);
     BAD(conv, bt_conv(bt_reshape(numbers(), 1, 1, 3), bt_ones(BT_F32, 1, 1, 1)), why);
     BAD(scatter_max, bt_scatter_max(numbers(), I32((1), 0), C64((1), 1), 0), why);
     BAD(linspace, bt_linspace(0, 1, 3, BT_C64), "only floats");
@@ -105,6 +106,20 @@ static void refuses(void **state) {
         bt_array *z = numbers(), *grads[1];
         assert_int_equal(bt_grad(bt_sum(z), &z, 1, grads), BT_INVALID_ARGUMENT);
         assert_non_null(strstr(bt_error_text(), "bt_real or bt_abs"));
+    }
+}
+
+static void in_order(void **state) {
+    BT_SCOPE {
+        bt_array *z = C64((6), 2 + 1 * I, 1, 2 - 1 * I, NAN, 1 - 3 * I, 2 + 1 * I);
+        NEAR(bt_cast(bt_argsort(z, 0), BT_F32), F32((6), 4, 1, 2, 0, 5, 3));
+        NEAR(bt_slice(bt_sort(z, 0), (int64_t[]){0}, (int64_t[]){5}, NULL),
+             C64((5), 1 - 3 * I, 1, 2 - 1 * I, 2 + 1 * I, 2 + 1 * I));
+        NEAR(bt_cumprod(C64((3), I, 2, 3 * I), 0, true), C64((3), -6, 6 * I, 3 * I));
+        NEAR(bt_cumprod(bt_zeros(BT_C64, 2, 0), 1, false), bt_zeros(BT_C64, 2, 0));
+        bt_array *with_zero = C64((3), 0, 2, 3), *products = bt_cumprod(with_zero, 0, false);
+        NEAR(bt_grad1(bt_real(bt_sum(products)), with_zero), C64((3), 9, 0, 0));
+        NEAR(bt_round(C64((2), 1.5F - 0.5F * I, 2.6F * I)), C64((2), 2, 3 * I));
     }
 }
 
@@ -216,10 +231,10 @@ static void of_other_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dtypes),           cmocka_unit_test(read_and_written), cmocka_unit_test(in_files),
-        cmocka_unit_test(refuses),          cmocka_unit_test(corners),          cmocka_unit_test(by_index),
-        cmocka_unit_test(gradients),        cmocka_unit_test(one_kernel),       cmocka_unit_test(in_functions),
-        cmocka_unit_test(of_other_devices),
+        cmocka_unit_test(dtypes),       cmocka_unit_test(read_and_written), cmocka_unit_test(in_files),
+        cmocka_unit_test(refuses),      cmocka_unit_test(in_order),         cmocka_unit_test(corners),
+        cmocka_unit_test(by_index),     cmocka_unit_test(gradients),        cmocka_unit_test(one_kernel),
+        cmocka_unit_test(in_functions), cmocka_unit_test(of_other_devices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,13 +16,21 @@
 /* Attributes: a bti_fft_kind, the axis from the end (1: the last), the points of the line. Leading axes are a batch. */
 enum { KIND, FROM_END, POINTS, ATTRIBUTES };
 
-static bt_status run_transform(const bt_elements *in, int count, const bt_elements *out, const bt_custom_args *args) {
-    (void)count;
-    int rank = in->shape.rank, axis = rank - (int)args->attributes[FROM_END];
-    bti_fft_lines lines = {(bti_fft_kind)args->attributes[KIND], bti_dtype_of_part(in->dtype), 1,
-                           args->attributes[POINTS], 1};
+static bti_fft_lines lines_of(const bt_elements *in, const int64_t *attributes) {
+    int rank = in->shape.rank, axis = rank - (int)attributes[FROM_END];
+    bti_fft_lines lines = {(bti_fft_kind)attributes[KIND], bti_dtype_of_part(in->dtype), 1, attributes[POINTS], 1};
     for (int i = 0; i < axis; i++) lines.outer *= in->shape.size[i];
     for (int i = axis + 1; i < rank; i++) lines.inner *= in->shape.size[i];
+    return lines;
+}
+
+static void tell_lines(const bt_elements *in, const bti_attr *attr, bti_fft_lines *lines) {
+    *lines = lines_of(in, attr->custom.number);
+}
+
+static bt_status run_transform(const bt_elements *in, int count, const bt_elements *out, const bt_custom_args *args) {
+    (void)count;
+    const bti_fft_lines lines = lines_of(in, args->attributes);
     return bti_fft_run(&lines, in->data, out->data);
 }
 
@@ -39,7 +47,7 @@ static bt_custom_gradient_fn gradient_transform;
 static bt_custom_tangent_fn tangent_transform;
 static bt_custom_batch_fn batch_transform;
 static void keep_static(bti_host_function *function) { (void)function; /* it is static */ }
-static bti_custom_operation transform = {.head = {.refs = 1, .free = keep_static, .name = "fft"},
+static bti_custom_operation transform = {.head = {.refs = 1, .free = keep_static, .name = "fft", .lines = tell_lines},
                                          .given = {.name = "fft",
                                                    .results = 1,
                                                    .run = run_transform,
@@ -49,9 +57,16 @@ static bti_custom_operation transform = {.head = {.refs = 1, .free = keep_static
                                                    .batch = batch_transform}};
 static void fill_transform(void) { bti_custom_fill(&transform); }
 
+/* A line of one point is what it was. */
+static bt_array *point_alone(bti_fft_kind kind, bt_array *x) {
+    if (kind == BTI_FFT_HALF) return bti_complex((bti_parts){x, NULL}, false);
+    return kind == BTI_FFT_WHOLE ? bti_own_parts(x).re : x;
+}
+
 static bt_array *record_line(bti_fft_kind kind, bt_array *x, int64_t from_end, int64_t points) {
     static pthread_once_t filled = PTHREAD_ONCE_INIT;
     if (bti_array_error(x)) return x;
+    if (points == 1) return point_alone(kind, x);
     bti_attr attr = {.custom = {ATTRIBUTES, {kind, from_end, points}}};
     bt_array *result;
     pthread_once(&filled, fill_transform);

@@ -1,10 +1,12 @@
 /* Linear algebra: operations that the host computes by LAPACK, as operations of a program's are (ops/custom.h), and what is composed of them. */
+#include <berth/complex.h>
 #include <berth/linalg.h>
 
 #include <pthread.h>
 
 #include "drivers/cpu/product/lapack.h"
 #include "ops/application.h"
+#include "ops/complex.h"
 #include "ops/custom.h"
 
 /* --- shapes and calls ----------------------------------------------------------------------------------------------- */
@@ -60,12 +62,14 @@ RUN(svd, bti_lapack_svd(shape_of(in, NULL), in->data, out->data, out[1].data, ou
 SHAPE(same, (void)out)
 SHAPE(of_right, out->shape = in[1].shape)
 SHAPE(determinant, out->shape = with_axes(in, 0, 0, 0))
-SHAPE(log_determinant, out[0].shape = out[1].shape = with_axes(in, 0, 0, 0))
+SHAPE(log_determinant, out[0].shape = out[1].shape = with_axes(in, 0, 0, 0);
+      out[1].dtype = bti_dtype_of_part(in->dtype))
 SHAPE(qr, int64_t k = smaller_side(in); out[0].shape.size[in->shape.rank - 1] = k;
       out[1].shape.size[in->shape.rank - 2] = k)
-SHAPE(eigh, out[0].shape = with_axes(in, 1, smaller_side(in), 0))
+SHAPE(eigh, out[0].shape = with_axes(in, 1, smaller_side(in), 0); out[0].dtype = bti_dtype_of_part(in->dtype))
 SHAPE(svd, int64_t k = smaller_side(in); out[0].shape.size[in->shape.rank - 1] = k;
-      out[1].shape = with_axes(in, 1, k, 0); out[2].shape.size[in->shape.rank - 2] = k)
+      out[1].shape = with_axes(in, 1, k, 0); out[1].dtype = bti_dtype_of_part(in->dtype);
+      out[2].shape.size[in->shape.rank - 2] = k)
 
 static bt_custom_gradient_fn gradient_cholesky, gradient_solve, gradient_triangle, gradient_determinant,
     gradient_log_determinant, gradient_qr, gradient_eigh, gradient_svd;
@@ -125,7 +129,9 @@ static bt_array *record(linear which, bt_array *a, bt_array *b, const bti_attr *
 
 /* --- checks --------------------------------------------------------------------------------------------------------- */
 
-/* a as float32 or float64; poisoned when it is no matrices, or, if `square`, none of as many rows as columns. */
+static bt_dtype linear_dtype(bt_dtype dtype) { return bti_dtype_is_complex(dtype) ? dtype : bti_float_of(dtype); }
+
+/* a as float32, float64 or complex; poisoned when it is no matrices, or, if `square`, none of as many rows as columns. */
 static bt_array *as_matrices(bt_array *a, bool square) {
     if (bti_array_error(a)) return a;
     int rank = bti_rank(a);
@@ -140,7 +146,7 @@ static bt_array *as_matrices(bt_array *a, bool square) {
     if (square && m != n)
         return bti_poisonf(BT_INVALID_ARGUMENT, "a has shape %s; its matrices must be square",
                            bti_shape_string(a).text);
-    return bti_widen(bti_float(a));
+    return bti_is_complex(a) ? a : bti_widen(bti_float(a));
 }
 
 /* Both with the batch that they broadcast to. */
@@ -173,7 +179,7 @@ typedef bt_array *right_sided(bt_array *a, bt_array *b, const bti_attr *attr);
 static bt_array *for_right_side(bt_array *a, bt_array *b, bool square, right_sided *solve, const bti_attr *attr) {
     bt_array *given[2] = {a, b}, *poison = NULL;
     bool weak, vector = bti_rank(b) == 1;
-    bt_dtype dtype = bti_float_of(bti_meet(given, 2, &weak));
+    bt_dtype dtype = linear_dtype(bti_meet(given, 2, &weak));
     a = as_matrices(bti_cast(a, dtype), square);
     if (bti_array_error(a)) return a;
     if (vector) b = bti_new_axis(b, 1);
@@ -194,6 +200,13 @@ static bt_array *solve_triangle(bt_array *a, bt_array *b, const bti_attr *attr) 
 static bt_array *triangle_of(bt_array *a, bt_array *b, bool upper, bool transposed) {
     return record(TRIANGLE, a, b, &(bti_attr){.custom = {3, {upper, transposed, false}}});
 }
+/* With the adjoint of the triangle, which is its transpose where it is real. */
+static bt_array *triangle_of_adjoint(bt_array *a, bt_array *b, bool upper) {
+    return triangle_of(bt_conj(a), b, upper, true);
+}
+static bt_array *adjoint(bt_array *x) { return bt_conj(bti_transpose(x)); }
+static bt_array *times_adjoint(bt_array *a, bt_array *b) { return bt_matmul_t(a, bt_conj(b), false, true); }
+static bt_array *adjoint_times(bt_array *a, bt_array *b) { return bt_matmul_t(bt_conj(a), b, true, false); }
 
 /* The unit matrix like a, of side n. */
 static bt_array *unit_matrices(bt_array *a, int64_t n) {
@@ -209,7 +222,7 @@ static bt_array *unit_matrices(bt_array *a, int64_t n) {
 bt_array *bt_cholesky(bt_array *a) {
     BTI_PUBLIC("bt_cholesky");
     BTI_NEED(a);
-    bt_dtype dtype = bti_float_of(bti_dtype(a));
+    bt_dtype dtype = linear_dtype(bti_dtype(a));
     a = as_matrices(a, true);
     BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(CHOLESKY, a, NULL, NULL), dtype));
 }
@@ -229,7 +242,7 @@ bt_array *bt_triangular_solve(bt_array *a, bt_array *b, bool upper, bool transpo
 bt_array *bt_inv(bt_array *a) {
     BTI_PUBLIC("bt_inv");
     BTI_NEED(a);
-    bt_dtype dtype = bti_float_of(bti_dtype(a));
+    bt_dtype dtype = linear_dtype(bti_dtype(a));
     a = as_matrices(a, true);
     if (bti_array_error(a)) BTI_RETURN(a);
     BTI_RETURN(bti_narrow(record(SOLVE, a, unit_matrices(a, bti_shape(a)[bti_rank(a) - 1]), NULL), dtype));
@@ -238,7 +251,7 @@ bt_array *bt_inv(bt_array *a) {
 bt_array *bt_det(bt_array *a) {
     BTI_PUBLIC("bt_det");
     BTI_NEED(a);
-    bt_dtype dtype = bti_float_of(bti_dtype(a));
+    bt_dtype dtype = linear_dtype(bti_dtype(a));
     a = as_matrices(a, true);
     BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(DETERMINANT, a, NULL, NULL), dtype));
 }
@@ -248,7 +261,7 @@ static bt_status parts_of(bti_public *call, linear which, bt_array *a, bool squa
     int count = operations[which].given.results;
     if (!parts) return bti_fail(BT_INVALID_ARGUMENT, "parts is NULL");
     bt_array *poison = bti_poisoned_by(&a, 1);
-    bt_dtype dtype = poison ? BT_F32 : bti_float_of(bti_dtype(a));
+    bt_dtype dtype = poison ? BT_F32 : linear_dtype(bti_dtype(a));
     if (!poison && bti_array_error(a = as_matrices(a, square))) poison = a;
     bt_status status = poison ? bti_fail_with(bti_array_error(poison)) : record_all(which, &a, 1, NULL, parts);
     for (int i = 0; i < count; i++) {
@@ -285,16 +298,16 @@ bt_status bt_svd(bt_array *a, bt_array *parts[3]) {
     return parts_of(&bti_public_, SVD, a, false, parts);
 }
 
-/* a = q r: x = r^-1 q^T b. Of a wide one, a^T = q r: x = q r^-T b. */
+/* a = q r: x = r^-1 q^H b. Of a wide one, a^H = q r: x = q r^-H b. */
 static bt_array *least_squares(bt_array *a, bt_array *b, const bti_attr *attr) {
     int rank = bti_rank(a);
     bool wide = bti_shape(a)[rank - 2] < bti_shape(a)[rank - 1];
-    bt_array *parts[2], *of = wide ? bti_transpose(a) : a;
+    bt_array *parts[2], *of = wide ? adjoint(a) : a;
     (void)attr;
     if (bti_array_error(of)) return of;
     if (record_all(QR, &of, 1, NULL, parts) != BT_OK) return parts[0];
-    if (wide) return bt_matmul(parts[0], triangle_of(parts[1], b, true, true));
-    return triangle_of(parts[1], bt_matmul_t(parts[0], b, true, false), true, false);
+    if (wide) return bt_matmul(parts[0], triangle_of_adjoint(parts[1], b, true));
+    return triangle_of(parts[1], adjoint_times(parts[0], b), true, false);
 }
 
 bt_array *bt_lstsq(bt_array *a, bt_array *b) {
@@ -305,12 +318,12 @@ bt_array *bt_lstsq(bt_array *a, bt_array *b) {
 
 /* --- derivatives ---------------------------------------------------------------------------------------------------- */
 
-static bt_array *symmetric(bt_array *x) { return bt_mul(bt_add(x, bti_transpose(x)), bt_num(0.5)); }
+/* The gradient of a complex x is dL/d(real x) + i dL/d(imag x) (decision 0062): where a rule of real matrices transposes, that of complex ones takes the adjoint. */
+
+static bt_array *symmetric(bt_array *x) { return bt_mul(bt_add(x, adjoint(x)), bt_num(0.5)); }
 static bt_array *side_of(bt_array *x) {
     return bti_array_error(x) ? x : unit_matrices(x, bti_shape(x)[bti_rank(x) - 1]);
 }
-static bt_array *times_transposed(bt_array *a, bt_array *b) { return bt_matmul_t(a, b, false, true); }
-static bt_array *transposed_times(bt_array *a, bt_array *b) { return bt_matmul_t(a, b, true, false); }
 /* b r^-1, or b r^-T, of a triangle r. */
 static bt_array *divide_right(bt_array *b, bt_array *r, bool upper, bool transposed) {
     return bti_transpose(triangle_of(r, bti_transpose(b), upper, !transposed));
@@ -331,19 +344,19 @@ static bt_array *lower_half(bt_array *x) { return bt_sub(bt_tril(x, 0), bt_mul(b
 
 GRADIENT(cholesky) {
     NOT_USED;
-    bt_array *half = lower_half(transposed_times(y[0], g[0]));
-    gx[0] = symmetric(divide_right(triangle_of(y[0], half, false, true), y[0], false, false));
+    bt_array *half = lower_half(adjoint_times(y[0], g[0]));
+    gx[0] = symmetric(divide_right(triangle_of_adjoint(y[0], half, false), y[0], false, false));
 }
 TANGENT(cholesky) {
     NOT_USED;
-    bt_array *inside = divide_right(triangle_of(y[0], symmetric(t[0]), false, false), y[0], false, true);
+    bt_array *inside = divide_right(triangle_of(y[0], symmetric(t[0]), false, false), bt_conj(y[0]), false, true);
     made[0] = bt_matmul(y[0], lower_half(inside));
 }
 
 GRADIENT(solve) {
     NOT_USED;
-    gx[1] = record(SOLVE, bti_transpose(x[0]), g[0], NULL);
-    gx[0] = bt_neg(times_transposed(gx[1], y[0]));
+    gx[1] = record(SOLVE, adjoint(x[0]), g[0], NULL);
+    gx[0] = bt_neg(times_adjoint(gx[1], y[0]));
 }
 TANGENT(solve) {
     NOT_USED;
@@ -363,8 +376,9 @@ static bt_array *triangle_by(bt_array *a, bt_array *b, const bt_custom_args *arg
 }
 GRADIENT(triangle) {
     NOT_USED;
-    gx[1] = triangle_by(x[0], g[0], args, true);
-    bt_array *product = args->attributes[1] ? times_transposed(y[0], gx[1]) : times_transposed(gx[1], y[0]);
+    gx[1] = triangle_by(bt_conj(x[0]), g[0], args, true);
+    bt_array *product = times_adjoint(gx[1], y[0]);
+    if (args->attributes[1]) product = bti_transpose(product);
     gx[0] = bt_neg(half_of(product, args));
 }
 TANGENT(triangle) {
@@ -374,10 +388,10 @@ TANGENT(triangle) {
     made[0] = triangle_by(x[0], change, args, false);
 }
 
-static bt_array *inverse_transposed(bt_array *a) { return record(SOLVE, bti_transpose(a), side_of(a), NULL); }
+static bt_array *inverse_adjoint(bt_array *a) { return record(SOLVE, adjoint(a), side_of(a), NULL); }
 GRADIENT(determinant) {
     NOT_USED;
-    gx[0] = bt_mul(for_each_matrix(bt_mul(g[0], y[0])), inverse_transposed(x[0]));
+    gx[0] = bt_mul(for_each_matrix(bt_mul(g[0], bt_conj(y[0]))), inverse_adjoint(x[0]));
 }
 TANGENT(determinant) {
     NOT_USED;
@@ -385,11 +399,16 @@ TANGENT(determinant) {
 }
 GRADIENT(log_determinant) {
     NOT_USED;
-    if (g[1]) gx[0] = bt_mul(for_each_matrix(g[1]), inverse_transposed(x[0]));
+    bt_array *by = g[1];
+    if (g[0] && bti_is_complex(x[0])) /* the sign turns by what the logarithm's imaginary part would be */
+        by = bt_complex(zeros_unless(by, y[1]), bt_imag(bt_mul(g[0], bt_conj(y[0]))));
+    if (by) gx[0] = bt_mul(for_each_matrix(by), inverse_adjoint(x[0]));
 }
 TANGENT(log_determinant) {
     NOT_USED;
-    made[1] = bt_trace(record(SOLVE, x[0], t[0], NULL));
+    bt_array *change = bt_trace(record(SOLVE, x[0], t[0], NULL));
+    made[1] = bt_real(change);
+    if (bti_is_complex(x[0])) made[0] = bt_mul(y[0], bt_complex(bt_num(0), bt_imag(change)));
 }
 
 GRADIENT(qr) {
@@ -400,9 +419,10 @@ GRADIENT(qr) {
                             bti_shape_string(x[0]).text);
         return;
     }
-    bt_array *m = bt_sub(times_transposed(y[1], of_r), transposed_times(of_q, y[0]));
-    bt_array *mirrored = bt_add(bt_tril(m, 0), bti_transpose(bt_tril(m, -1)));
-    gx[0] = divide_right(bt_add(of_q, bt_matmul(y[0], mirrored)), y[1], true, true);
+    bt_array *m = bt_sub(times_adjoint(y[1], of_r), adjoint_times(of_q, y[0]));
+    bt_array *mirrored = bt_add(bt_tril(m, -1), adjoint(bt_tril(m, -1)));
+    mirrored = bt_add(mirrored, bt_mul(bt_real(m), side_of(bt_real(m)))); /* the diagonal of R is real */
+    gx[0] = divide_right(bt_add(of_q, bt_matmul(y[0], mirrored)), bt_conj(y[1]), true, true);
 }
 
 /* values[j] - values[i], at [i, j]; 1 on the diagonal. */
@@ -410,32 +430,39 @@ static bt_array *differences(bt_array *values) {
     bt_array *d = bt_sub(bt_expand_dims(values, -2), bt_expand_dims(values, -1));
     return bt_add(d, side_of(d));
 }
+static bt_array *beside_diagonal(bt_array *x) { return bt_mul(x, bt_sub(bt_num(1), bt_real(side_of(x)))); }
 GRADIENT(eigh) {
     NOT_USED;
     bt_array *inside = g[0] ? bt_diag(g[0], 0) : NULL;
     if (g[1]) {
-        bt_array *turned = transposed_times(y[1], g[1]);
-        turned = bt_div(bt_mul(turned, bt_sub(bt_num(1), side_of(turned))), differences(y[0]));
+        bt_array *turned = adjoint_times(y[1], g[1]);
+        turned = bt_div(beside_diagonal(turned), differences(y[0]));
         inside = inside ? bt_add(inside, turned) : turned;
     }
-    gx[0] = symmetric(bt_matmul(y[1], times_transposed(inside, y[1])));
+    gx[0] = symmetric(bt_matmul(y[1], times_adjoint(inside, y[1])));
 }
 
-static bt_array *skew(bt_array *x) { return bt_sub(x, bti_transpose(x)); }
+static bt_array *skew(bt_array *x) { return bt_sub(x, adjoint(x)); }
+/* Complex vectors may be turned by a number of size 1 for each value, u and v together: a loss does not depend on that, or has no gradient. */
+static bt_array *turns_of(bt_array *skewed, bt_array *row) {
+    return bt_div(bt_mul(skewed, side_of(bt_real(skewed))), bt_mul(row, bt_num(2)));
+}
 GRADIENT(svd) {
     NOT_USED;
     bt_array *u = y[0], *s = y[1], *v = y[2], *column = bt_expand_dims(s, -1), *row = bt_expand_dims(s, -2);
     bt_array *apart = differences(bt_square(s)), *inside = bt_diag(zeros_unless(g[1], s), 0);
     int64_t k = bti_shape(s)[bti_rank(s) - 1];
-    if (g[0]) inside = bt_add(inside, bt_mul(bt_div(skew(transposed_times(u, g[0])), apart), row));
-    if (g[2]) inside = bt_add(inside, bt_mul(column, bt_div(skew(times_transposed(v, g[2])), apart)));
+    bt_array *of_u = g[0] ? skew(adjoint_times(u, g[0])) : NULL;
+    if (g[0]) inside = bt_add(inside, bt_mul(bt_div(beside_diagonal(of_u), apart), row));
+    if (g[2]) inside = bt_add(inside, bt_mul(column, bt_div(beside_diagonal(skew(times_adjoint(v, g[2]))), apart)));
+    if (g[0] && bti_is_complex(u)) inside = bt_add(inside, turns_of(of_u, row));
     bt_array *made = bt_matmul(u, bt_matmul(inside, v));
     if (g[0] && bti_shape(x[0])[bti_rank(x[0]) - 2] > k) {
-        bt_array *beside = bt_sub(g[0], bt_matmul(u, transposed_times(u, g[0])));
+        bt_array *beside = bt_sub(g[0], bt_matmul(u, adjoint_times(u, g[0])));
         made = bt_add(made, bt_matmul(bt_div(beside, row), v));
     }
     if (g[2] && bti_shape(x[0])[bti_rank(x[0]) - 1] > k) {
-        bt_array *beside = bt_sub(g[2], bt_matmul(times_transposed(g[2], v), v));
+        bt_array *beside = bt_sub(g[2], bt_matmul(times_adjoint(g[2], v), v));
         made = bt_add(made, bt_matmul(u, bt_div(beside, column)));
     }
     gx[0] = made;

@@ -1,6 +1,10 @@
 // env: BERTH_FLAGS=devices=sim:gpu*1,default_device=cpu
 /* Linear algebra: what golden files do not have. Refusals, matrices without a result, batches that broadcast, functions, tangents, batches of bt_vmap,
  * other devices, memory that is short. */
+#include <berth/complex.h>
+
+#include <complex.h>
+
 #include "base/alloc.h"
 #include "drivers/cpu/product/lapack.h"
 #include "drivers/cpu/product/openblas.h"
@@ -72,6 +76,68 @@ static void without_a_result(void **state) {
         assert_int_equal(bt_svd(F32((1, 2), INFINITY, 1), parts), BT_OK);
         assert_true(isnan(bt_item(bt_index(parts[1], 0, 0))));
         assert_true(!isfinite(bt_item(bt_at(bt_inv(bt_zeros(BT_F32, 2, 2)), "0, 0"))));
+    }
+}
+
+static bt_array *complex_matrices(uint64_t key, int64_t batch, int64_t m, int64_t n) {
+    return bt_complex(bt_normal(bt_key(key), BT_F64, batch, m, n), bt_normal(bt_key(key + 1), BT_F64, batch, m, n));
+}
+static bt_array *adjoint_of(bt_array *x) { return bt_conj(bt_permute(x, 0, 2, 1)); }
+
+/* Large enough for LAPACK's blocks and workspaces. */
+static void of_complex_matrices(void **state) {
+    static const int64_t sides[][2] = {{1, 1}, {2, 2}, {70, 70}, {150, 9}, {9, 150}};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        BT_SCOPE {
+            bt_array *a = complex_matrices(i, 2, sides[i][0], sides[i][1]),
+                     *b = complex_matrices(i + 50, 2, sides[i][0], 3);
+            bt_array *square = bt_matmul(a, adjoint_of(a)), *parts[3];
+            square = bt_add(square, bt_mul(bt_eye(sides[i][0], sides[i][0], BT_F64), 3));
+            bt_array *l = bt_cholesky(square);
+            NEAR(bt_matmul(l, adjoint_of(l)), square);
+            NEAR(bt_matmul(square, bt_solve(square, b)), b);
+            NEAR(bt_matmul(l, bt_triangular_solve(l, b, false, false, false)), b);
+            NEAR(bt_matmul(bt_permute(l, 0, 2, 1), bt_triangular_solve(l, b, false, true, false)), b);
+            assert_int_equal(bt_eigh(square, parts), BT_OK);
+            NEAR(bt_matmul(bt_mul(parts[1], bt_expand_dims(parts[0], -2)), adjoint_of(parts[1])), square);
+            assert_int_equal(bt_slogdet(square, parts), BT_OK);
+            NEAR(parts[0], bt_ones(BT_C128, 2));
+            NEAR(bt_mul(parts[1], 0.5), bt_sum(bt_log(bt_real(bt_diagonal(l, 0))), .axes = BT_AXES(1)));
+            assert_int_equal(bt_svd(a, parts), BT_OK);
+            NEAR(bt_matmul(bt_mul(parts[0], bt_expand_dims(parts[1], -2)), parts[2]), a);
+            assert_int_equal(bt_qr(a, parts), BT_OK);
+            NEAR(bt_matmul(parts[0], parts[1]), a);
+            NEAR(bt_imag(bt_diagonal(parts[1], 0)), bt_num(0));
+        }
+    BT_SCOPE {
+        bt_array *bad = bt_mul(bt_eye(2, 2, BT_C64), bt_num(-1)), *parts[3];
+        assert_true(isnan(bt_item(bt_imag(bt_at(bt_cholesky(bad), "0, 0")))));
+        bad = bt_mul(bad, bt_num(INFINITY));
+        assert_int_equal(bt_svd(bad, parts), BT_OK);
+        assert_int_equal(bt_dtype_of(parts[1]), BT_F32);
+        assert_true(isnan(bt_item(bt_at(parts[1], "1"))));
+        NEAR(bt_solve(bt_eye(2, 2, BT_F32), BT_ARRAY(float _Complex, (2), 1, I)), BT_ARRAY(float _Complex, (2), 1, I));
+    }
+}
+
+static void complex_tangents(void **state) {
+    BT_SCOPE {
+        bt_array *a = complex_matrices(7, 1, 3, 3), *d = complex_matrices(9, 1, 3, 3), *step = bt_num(1e-5), *made[2];
+        bt_array *moved = bt_add(a, bt_mul(d, step)), *back = bt_sub(a, bt_mul(d, step)), *parts[2], *after[2],
+                 *before[2];
+#define SLOPE(call, of_moved, of_back)                                      \
+    assert_int_equal(bt_jvp(ALL(call), 1, ALL(a), ALL(d), 1, made), BT_OK); \
+    expect_near(made[0], bt_div(bt_sub(of_moved, of_back), bt_mul(step, bt_num(2))), __LINE__)
+        SLOPE(bt_det(a), bt_det(moved), bt_det(back));
+        SLOPE(bt_inv(a), bt_inv(moved), bt_inv(back));
+        assert_int_equal(bt_slogdet(a, parts) + bt_slogdet(moved, after) + bt_slogdet(back, before), BT_OK);
+        SLOPE(parts[0], after[0], before[0]);
+        SLOPE(parts[1], after[1], before[1]);
+        bt_array *b = complex_matrices(11, 1, 3, 2);
+#define TRIANGLE(of) bt_triangular_solve(of, b, true, true, false)
+        SLOPE(TRIANGLE(a), TRIANGLE(moved), TRIANGLE(back));
+#define FACTOR(of) bt_cholesky(bt_add(bt_matmul(of, adjoint_of(of)), bt_eye(3, 3, BT_F64)))
+        SLOPE(FACTOR(a), FACTOR(moved), FACTOR(back));
     }
 }
 
@@ -152,6 +218,8 @@ int main(void) {
         cmocka_unit_test(refuses),
         cmocka_unit_test(results),
         cmocka_unit_test(without_a_result),
+        cmocka_unit_test(of_complex_matrices),
+        cmocka_unit_test(complex_tangents),
         cmocka_unit_test(tangents),
         cmocka_unit_test(in_functions_and_batches),
         cmocka_unit_test(of_other_devices),

@@ -7,9 +7,39 @@ static bt_array *record_running(bti_op op, bt_array *x, int axis, bool reverse) 
     return bti_record_by_rules(op, &x, 1, &(bti_attr){.running = {axis, reverse}});
 }
 
+/* For complex numbers there is no primitive. The products up to odd places are those of pairs; between them lies one factor more. */
+static bt_array *products_of_pairs(bt_array *x, int axis) {
+    if (bti_array_error(x)) return x;
+    int64_t n = bti_shape(x)[axis], half = n / 2, between = (n - 1) / 2, shape[BTI_MAX_RANK];
+    if (n <= 1) return x;
+    bt_array *odd = products_of_pairs(
+        bti_binary(BTI_OP_mul, bti_slice_part(x, axis, 0, 2, half), bti_slice_part(x, axis, 1, 2, half)), axis);
+    if (bti_array_error(odd)) return odd;
+    bt_array *even[2] = {bti_slice_part(x, axis, 0, 1, 1), NULL}, *both[2];
+    even[1] = bti_binary(BTI_OP_mul, bti_slice_part(odd, axis, 0, 1, between), bti_slice_part(x, axis, 2, 2, between));
+    bt_array *all = bti_concat(even, 2, axis);
+    if (bti_array_error(all)) return all;
+    both[0] = bti_new_axis(bti_slice_part(all, axis, 0, 1, half), axis + 1), both[1] = bti_new_axis(odd, axis + 1);
+    for (int i = 0; i < bti_rank(x); i++) shape[i] = i == axis ? 2 * half : bti_shape(x)[i];
+    bt_array *pairs[2] = {bti_reshape(bti_concat(both, 2, axis + 1), bti_rank(x), shape), NULL};
+    if (n % 2 == 0) return pairs[0];
+    pairs[1] = bti_slice_part(all, axis, half, 1, 1);
+    return bti_concat(pairs, 2, axis);
+}
+
+static bt_array *complex_products(bt_array *x, int axis, bool reverse) {
+    bt_array *poison;
+    if (!bti_axis(x, axis, &axis, &poison)) return poison;
+    if (bti_size_is_symbolic(bti_shape(x)[axis]))
+        return bti_poisonf(BT_UNIMPLEMENTED, "axis %d of complex numbers has no known size here", axis);
+    bt_array *made = products_of_pairs(reverse ? bt_flip(x, BT_AXES(axis)) : x, axis);
+    return reverse && !bti_array_error(made) ? bt_flip(made, BT_AXES(axis)) : made;
+}
+
 bt_array *bt_cumprod(bt_array *x, int axis, bool reverse) {
     BTI_PUBLIC("bt_cumprod");
     BTI_NEED(x);
+    if (bti_is_complex(x)) BTI_RETURN(complex_products(x, axis, reverse));
     BTI_RETURN(record_running(BTI_OP_cumprod, x, axis, reverse));
 }
 

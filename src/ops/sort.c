@@ -2,6 +2,7 @@
  * computes what is read of the two. */
 #include "array/record.h"
 #include "ops/application.h"
+#include "ops/complex.h"
 #include "ops/gradient.h"
 #include "ops/primitive.h"
 
@@ -28,9 +29,18 @@ bt_array *bti_argsort(bt_array *x, int axis) {
     return record_order(BTI_OP_sort, x, &(bti_attr){.axis = {axis}}, INDICES);
 }
 
+/* Complex numbers by their real parts, equal ones by their imaginary parts: sorts leave equal ones in their order. */
+static bt_array *order_complex(bt_array *x, int axis, int wanted) {
+    bti_parts z = bti_own_parts(x);
+    bt_array *by_im = bti_argsort(z.im, axis), *by_re = bti_argsort(bti_gather_axis(z.re, by_im, axis), axis);
+    bt_array *order = bti_gather_axis(by_im, by_re, axis);
+    return wanted == INDICES ? order : bti_gather_axis(x, order, axis);
+}
+
 static bt_array *sort_along(bt_array *x, int axis, int wanted) {
     bt_array *poison;
     if (!bti_axis(x, axis, &axis, &poison)) return poison;
+    if (bti_is_complex(x)) return order_complex(x, axis, wanted);
     return record_order(BTI_OP_sort, x, &(bti_attr){.axis = {axis}}, wanted);
 }
 

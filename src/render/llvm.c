@@ -159,6 +159,7 @@ static bool write_module(bti_str *text, const bti_kernel *asked, const bti_kerne
     w->asked = asked;
     w->target = target;
     w->stream = variant == BTI_TEXT_STREAM;
+    w->narrow = variant == BTI_TEXT_NARROW;
     w->vector = lanes_of(kernel);
     bti_str_addf(text, "target triple = \"%s\"\n", targets[target].triple);
     write_function(w, BTI_LLVM_RUN);

@@ -1,5 +1,6 @@
 /* Reductions: folding as ir/kernel.h defines it, of rows and of columns. */
 #include "ir/dtype.h"
+#include "launch/narrow.h"
 #include "render/llvm_writer.h"
 
 static bool is_sum_or_product(const bti_instr *reduction) {
@@ -244,10 +245,11 @@ typedef struct columns {
     int reductions[BTI_KERNEL_INSTRS], count;
     int width; /* columns of a block */
     bti_temp from, to;
+    bti_temp set; /* of the parts of a chunk; BTI_NO_TEMP: the only one */
 } columns;
 
 static columns block_of_columns(const bti_kernel *kernel) {
-    columns c = {.width = MOST_COLUMNS};
+    columns c = {.width = MOST_COLUMNS, .set = BTI_NO_TEMP};
     for (int i = 0; i < kernel->instr_count; i++)
         if (bti_instr_reduces(&kernel->instrs[i])) c.reductions[c.count++] = i;
     while (c.width * c.count > MOST_COLUMNS) c.width /= 2;
@@ -362,7 +364,7 @@ static void column_part_body(bti_llvm *w, void *context) {
     for (int r = 0; r < c->count; r++) {
         bti_temp part = load_accumulator(w, c, "block_parts", r, column);
         bti_llvm_store_row(w, BTI_LLVM_I64, bits_of_part(w, column_reduction(w, c, r), part),
-                           part_address(w, r, BTI_NO_TEMP, point), false);
+                           part_address(w, r, c->set, point), false);
     }
 }
 
@@ -414,6 +416,83 @@ static void write_column_loops(bti_llvm *w, columns *c, int depth) {
     bti_llvm_loop_end(w, &loop);
 }
 
+/* --- chunks side by side (launch/narrow.h) ------------------------------------------------------------------------ */
+
+static void next_chunk(bti_llvm *w, int axis) {
+    for (int o = 0; o < bti_kernel_operands(w->kernel); o++) {
+        if (!(w->kernel->operands[o].moves >> axis & 1)) continue;
+        bti_temp offset = bti_llvm_op_int(w, "mul", BTI_LLVM_I64, w->stride[o][axis], BTI_COLUMN_CHUNK);
+        w->at[o] = w->kernel->operands[o].index ? bti_llvm_op(w, "add", BTI_LLVM_I64, w->at[o], offset)
+                                                : bti_llvm_element(w, BTI_LLVM_I8, w->at[o], offset);
+    }
+    bti_llvm_values_at(w, axis + 1);
+}
+
+static void fold_point(bti_llvm *w, const columns *c, bti_temp *parts) {
+    w->lanes = w->vector;
+    bti_llvm_values(w);
+    for (int r = 0; r < c->count; r++) {
+        const bti_instr *reduction = column_reduction(w, c, r);
+        parts[r] = bti_llvm_fold(w, reduction, parts[r], bti_llvm_folded(w, reduction));
+    }
+    bti_llvm_outputs(w, BTI_POINT);
+    w->lanes = 1;
+}
+
+static void store_parts(bti_llvm *w, const columns *c, bti_temp set, const bti_temp *parts) {
+    bti_temp point = point_of_column(w);
+    w->lanes = w->vector;
+    for (int r = 0; r < c->count; r++)
+        bti_llvm_store_row(w, BTI_LLVM_I64, bits_of_part(w, column_reduction(w, c, r), parts[r]),
+                           part_address(w, r, set, point), false);
+    w->lanes = 1;
+}
+
+/* All columns are one vector, and accumulators stay in registers. */
+static void write_chunks_together(bti_llvm *w, const columns *c, int axis) {
+    bti_llvm_carry parts = {.count = BTI_NARROW_CHUNKS * c->count, .lanes = w->vector};
+    bti_llvm_axis points;
+    w->index = bti_llvm_int(w, BTI_LLVM_I64, 0);
+    w->rest = w->extent[axis + 1];
+    bti_temp columns_there = bti_llvm_resize(w, BTI_LLVM_I64, w->rest, BTI_LLVM_I8, false);
+    w->lanes = w->vector;
+    w->mask = bti_llvm_op(w, "icmp ult", BTI_LLVM_I8, bti_llvm_count(w, BTI_LLVM_I8),
+                          bti_llvm_splat(w, BTI_LLVM_I8, columns_there, w->vector));
+    for (int p = 0; p < parts.count; p++) {
+        parts.value[p] = bti_llvm_start(w, column_reduction(w, c, p % c->count));
+        parts.type[p] = (uint8_t)bti_llvm_accumulator(column_reduction(w, c, p % c->count));
+    }
+    w->lanes = 1;
+    bti_llvm_axis_from(w, &points, axis, w->index, bti_llvm_int(w, BTI_LLVM_I64, BTI_COLUMN_CHUNK), &parts);
+    for (int chunk = 0; chunk < BTI_NARROW_CHUNKS; chunk++) {
+        if (chunk) next_chunk(w, axis);
+        fold_point(w, c, parts.value + chunk * c->count);
+    }
+    bti_llvm_axis_end(w, &points);
+    for (int chunk = 0; chunk < BTI_NARROW_CHUNKS; chunk++)
+        store_parts(w, c, bti_llvm_int(w, BTI_LLVM_I64, chunk), parts.value + chunk * c->count);
+    w->mask = w->rest = BTI_NO_TEMP;
+}
+
+/* BTI_NARROW_CHUNKS whole chunks together; fewer, of which the last may be shorter, one after the other. */
+static void write_narrow_part(bti_llvm *w, columns *c, int axis) {
+    const bti_llvm_type i64 = BTI_LLVM_I64;
+    const int64_t together = (int64_t)BTI_NARROW_CHUNKS * BTI_COLUMN_CHUNK;
+    bti_llvm_if branch;
+    bti_llvm_loop loop;
+    bti_temp all = bti_llvm_op_int(w, "icmp eq", i64, w->extent[axis], together);
+    bti_llvm_if_begin(w, &branch, all, NULL);
+    write_chunks_together(w, c, axis);
+    bti_llvm_if_end(w, &branch);
+    bti_llvm_if_begin(w, &branch, bti_llvm_op_int(w, "icmp ne", i64, w->extent[axis], together), NULL);
+    bti_llvm_loop_begin(w, &loop, bti_llvm_int(w, i64, 0), w->extent[axis], BTI_COLUMN_CHUNK, NULL);
+    c->set = bti_llvm_op_int(w, "sdiv", i64, loop.index, BTI_COLUMN_CHUNK);
+    bti_temp end = bti_llvm_op_int(w, "add", i64, loop.index, BTI_COLUMN_CHUNK);
+    write_column_chunk(w, c, axis, loop.index, bti_llvm_least(w, end, w->extent[axis]));
+    bti_llvm_loop_end(w, &loop);
+    bti_llvm_if_end(w, &branch);
+}
+
 void bti_llvm_columns(bti_llvm *w) {
     columns c = block_of_columns(w->kernel);
     bti_temp zero = bti_llvm_int(w, BTI_LLVM_I64, 0), extent = w->extent[bti_kernel_axes(w->kernel) - 1];
@@ -428,7 +507,10 @@ void bti_llvm_columns(bti_llvm *w) {
     c.to = bti_llvm_least(w, bti_llvm_op_int(w, "add", BTI_LLVM_I64, c.from, c.width), extent);
     if (w->mode == BTI_LLVM_RUN) for_each_vector(w, &c, start_block_totals);
     bti_llvm_mark(w, 0);
-    write_column_loops(w, &c, w->kernel->outer);
+    if (w->narrow && w->mode == BTI_LLVM_PART)
+        write_narrow_part(w, &c, w->kernel->outer);
+    else
+        write_column_loops(w, &c, w->kernel->outer);
     if (w->mode == BTI_LLVM_RUN) {
         bti_llvm_mark(w, 1);
         bti_llvm_along(w, c.from, c.to, NULL, column_end_body, &c);

@@ -42,6 +42,7 @@ typedef struct bti_llvm {
     const bti_kernel *asked; /* the kernel; of turned rows (launch/turned.h): as it was, with the sweeps of rows */
     bti_target target;
     bool stream;       /* outputs are stored around the cache */
+    bool narrow;       /* launch/narrow.h */
     int lanes;         /* that instructions are written for now */
     int vector;        /* lanes of the kernel's vectors */
     int temps;         /* names given so far in this function */

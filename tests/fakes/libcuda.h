@@ -49,8 +49,9 @@ CUresult fake_add(CUstream stream, const fake_work *work, const void *data, size
 void fake_run_device(int device, const char *call);
 /* The same of a call that may wait and may not: the seed draws it, and both are counted. */
 void fake_may_run_device(int device, const char *call);
-bool fake_may_find(int device);                      /* whether something destroyed in flight is a finding */
-const char *fake_executables_use(const void *thing); /* the name of recorded work that uses it; NULL: there is none */
+bool fake_may_find(int device); /* whether something destroyed in flight is a finding */
+FAKE_API const char *
+fake_executables_use(const void *thing); /* the name of recorded work that uses it; NULL: there is none */
 
 /* fake_own: the current context owns `thing`, which `drop` frees at its end. fake_release: `thing` was freed before that. */
 bool fake_own(void *thing, void (*drop)(void *thing));

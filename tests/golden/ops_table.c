@@ -361,12 +361,19 @@ static bt_array *do_triangular_solve(call *c) {
     return bt_triangular_solve(c->in[0], c->in[1], attr_bool(c, "upper", false), attr_bool(c, "transposed", false),
                                attr_bool(c, "unit", false));
 }
+/* What does not depend on the signs of vectors: of eigenvalues 0 the exponential of the matrix, else u v, the nearest unitary one. */
+static bt_array *whole_of(bt_array *const *parts, int values) {
+    if (values == 1) return bt_matmul(parts[0], parts[2]);
+    bt_array *scaled = bt_mul(parts[1], bt_expand_dims(bt_exp(parts[0]), -2));
+    return bt_matmul_t(scaled, bt_conj(parts[1]), false, true);
+}
 /* One of the parts; of vectors, whose signs are anyone's, the squares. */
 static bt_array *part_of(call *c, bt_status (*find)(bt_array *, bt_array **), int values) {
     bt_array *parts[3] = {NULL};
     int part = (int)attr_int(c, "part", 0);
     if (find(c->in[0], parts) != BT_OK) return parts[0];
-    return values < 0 || part == values ? parts[part] : bt_square(parts[part]);
+    if (attr_bool(c, "whole", false)) return whole_of(parts, values);
+    return values < 0 || part == values ? parts[part] : bt_real(bt_mul(parts[part], bt_conj(parts[part])));
 }
 static bt_array *do_slogdet(call *c) { return part_of(c, (bt_slogdet), -1); }
 static bt_array *do_qr(call *c) { return part_of(c, (bt_qr), -1); }

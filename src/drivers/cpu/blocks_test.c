@@ -64,7 +64,7 @@ static void parts_and_finish(void **state) {
             bti_blocks *blocks = made(&c.kernel, bti_cpu_target());
             bti_blocks_run(blocks, &c.box);
             char *expected = bti_case_take(&c);
-            bti_run_in_parts(&(bti_runner){&c.kernel, blocks, NULL, part, finish}, &c.box);
+            bti_run_in_parts(&(bti_runner){&c.kernel, blocks, NULL, part, finish, 0}, &c.box);
             int differs = bti_case_differs(&c, expected);
             if (differs != -1) fail_case(&c, seed, "in parts", differs);
             bti_blocks_free(blocks);

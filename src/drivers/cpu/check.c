@@ -201,7 +201,7 @@ static bt_status run_variant(check_job *j, bti_target target, const char *kind, 
 }
 
 static bt_status run_variants(check_job *j, unsigned variants) {
-    static const char *const kinds[BTI_CPU_TEXTS] = {"compiled code", "streaming code", "turned code"};
+    static const char *const kinds[BTI_CPU_TEXTS] = {"compiled code", "streaming code", "turned code", "narrow code"};
     for (bti_target target = 0; target < TARGETS; target++) {
         const target_variants *w = &j->check->of[target];
         if (w->blocks) BTI_TRY(run_variant(j, target, "blocks", w->blocks, NULL));

@@ -16,6 +16,7 @@
 #include "drivers/cpu/target.h"
 #include "ir/attention.h"
 #include "ir/conv.h"
+#include "launch/narrow.h"
 #include "launch/turned.h"
 #include "reference/interp.h"
 
@@ -109,9 +110,10 @@ static bool compiling_pays(fused_kernel *loaded, const bti_box *box) {
 }
 
 static code_variant *variant_of(fused_kernel *loaded, const bti_box *box) {
-    bti_cpu_text text = bti_launch_turns(&loaded->kernel, box)     ? BTI_TEXT_TURNED
-                        : bti_launch_streams(&loaded->kernel, box) ? BTI_TEXT_STREAM
-                                                                   : BTI_TEXT_PLAIN;
+    bti_cpu_text text = bti_launch_turns(&loaded->kernel, box)       ? BTI_TEXT_TURNED
+                        : bti_launch_is_narrow(&loaded->kernel, box) ? BTI_TEXT_NARROW
+                        : bti_launch_streams(&loaded->kernel, box)   ? BTI_TEXT_STREAM
+                                                                     : BTI_TEXT_PLAIN;
     return &loaded->variants[text];
 }
 
@@ -156,7 +158,8 @@ static bt_status find_check(fused_kernel *loaded, bti_check **check) {
 
 static unsigned variants_to_check(const fused_kernel *loaded, const bti_box *box) {
     bool streams = bti_launch_streams(&loaded->kernel, box), turns = bti_box_turns(&loaded->kernel, box);
-    return 1u << BTI_TEXT_PLAIN | (unsigned)streams << BTI_TEXT_STREAM | (unsigned)turns << BTI_TEXT_TURNED;
+    return 1u << BTI_TEXT_PLAIN | (unsigned)streams << BTI_TEXT_STREAM | (unsigned)turns << BTI_TEXT_TURNED |
+           (unsigned)bti_box_is_narrow(&loaded->kernel, box) << BTI_TEXT_NARROW;
 }
 
 static bool lacks_text(fused_kernel *loaded, code_variant *v, const bti_box *box) {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ir/dtype.h"
 #include "launch/entry.h"
+#include "launch/narrow.h"
 #include "launch/turned.h"
 
 enum {
@@ -137,6 +138,7 @@ typedef struct part_job {
     const bti_box *box;
     int axis; /* the last reduced one */
     int64_t chunk, per_line, count, words;
+    int64_t at_once; /* chunks; several of one line alone */
     uint64_t *parts;
 } part_job;
 
@@ -145,10 +147,11 @@ static void run_parts(void *context, int64_t begin, int64_t end) {
     const bti_kernel *kernel = job->runner->kernel;
     bti_box piece;
     copy_box_shape(kernel, job->box, &piece);
-    for (int64_t p = begin; p < end; p++) {
-        int64_t first[BTI_MAX_RANK] = {0}, rest = p / job->per_line;
+    for (int64_t group = begin; group < end; group++) {
+        int64_t p = group * job->at_once, first[BTI_MAX_RANK] = {0}, rest = p / job->per_line;
+        int64_t most = job->chunk * job->at_once;
         first[job->axis] = p % job->per_line * job->chunk;
-        piece.extent[job->axis] = bti_smaller_of(job->chunk, job->box->extent[job->axis] - first[job->axis]);
+        piece.extent[job->axis] = bti_smaller_of(most, job->box->extent[job->axis] - first[job->axis]);
         for (int axis = job->axis - 1; axis >= kernel->outer; axis--) {
             first[axis] = rest % job->box->extent[axis];
             piece.extent[axis] = 1;
@@ -173,6 +176,7 @@ static bool plan_parts(const bti_runner *runner, const bti_box *box, part_job *j
                       bti_pieces_of(length, chunk),
                       bti_entry_sets(kernel, box, bti_kernel_chunk(kernel)),
                       bti_entry_points(kernel, box) * reductions,
+                      bti_larger_of(1, runner->chunks),
                       NULL};
     return job->count > 1 && bti_smaller_of(length, chunk) >= PART_POINTS_LEAST &&
            job->count <= parts_most / job->words;
@@ -183,8 +187,9 @@ static bt_status launch_parts(part_job *job) {
     int64_t words = job->count * job->words;
     job->parts = words <= PARTS_ON_STACK ? on_stack : bti_alloc((size_t)words * sizeof *on_stack);
     if (!job->parts) return bti_no_memory();
-    int64_t points = job->chunk * job->words / bti_entry_reductions(job->runner->kernel);
-    bti_parallel(job->count, bti_larger_of(1, piece_points(job->runner->kernel) / points), run_parts, job);
+    int64_t points = job->at_once * job->chunk * job->words / bti_entry_reductions(job->runner->kernel);
+    bti_parallel(bti_pieces_of(job->count, job->at_once), bti_larger_of(1, piece_points(job->runner->kernel) / points),
+                 run_parts, job);
     job->runner->finish(job->runner->code, job->box, job->parts, job->count);
     if (job->parts != on_stack) bti_free(job->parts);
     return BT_OK;
@@ -250,12 +255,14 @@ static void finish_blocks(const void *code, const bti_box *box, const uint64_t *
 }
 
 bti_runner bti_blocks_runner(const bti_kernel *kernel, const bti_blocks *blocks) {
-    return (bti_runner){kernel, blocks, run_blocks, part_blocks, finish_blocks};
+    return (bti_runner){kernel, blocks, run_blocks, part_blocks, finish_blocks, 0};
 }
 
 bti_runner bti_compiled_runner(const bti_kernel *kernel, const bti_code *code) {
     bool parts = code->compiled->part && code->compiled->finish;
-    return (bti_runner){kernel, code, run_compiled, parts ? part_compiled : NULL, parts ? finish_compiled : NULL};
+    int64_t chunks = code->variant == BTI_TEXT_NARROW ? BTI_NARROW_CHUNKS : 0;
+    return (bti_runner){kernel, code, run_compiled, parts ? part_compiled : NULL, parts ? finish_compiled : NULL,
+                        chunks};
 }
 
 bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, const bti_box *box) {
@@ -267,6 +274,10 @@ bt_status bti_launch_blocks(const bti_kernel *kernel, const bti_blocks *blocks, 
 
 bool bti_launch_turns(const bti_kernel *kernel, const bti_box *box) {
     return bti_box_turns(kernel, box) && !is_whole(kernel, box);
+}
+
+bool bti_launch_is_narrow(const bti_kernel *kernel, const bti_box *box) {
+    return bti_box_is_narrow(kernel, box) && !is_whole(kernel, box);
 }
 
 /* A piece has whole lines of the box, which now lie across. */

@@ -17,6 +17,7 @@ typedef struct bti_runner {
     void (*run)(const void *code, const bti_box *box);
     void (*part)(const void *code, const bti_box *box, uint64_t *parts);
     void (*finish)(const void *code, const bti_box *box, const uint64_t *parts, int64_t count);
+    int64_t chunks; /* that `part` takes at once, whose parts follow one another; 0: one */
 } bti_runner;
 
 typedef struct bti_code {
@@ -42,6 +43,9 @@ bool bti_launch_streams(const bti_kernel *kernel, const bti_box *box);
 
 /* Whether compiled code runs the box turned (launch/turned.h). */
 bool bti_launch_turns(const bti_kernel *kernel, const bti_box *box);
+
+/* Whether it runs as columns of a narrow matrix (launch/narrow.h). */
+bool bti_launch_is_narrow(const bti_kernel *kernel, const bti_box *box);
 
 /* Whether the box runs by one call on the calling thread, and its outputs do not bypass the cache. */
 bool bti_launch_is_whole(const bti_kernel *kernel, const bti_box *box);

@@ -33,7 +33,7 @@ static void finish(const void *code, const bti_box *box, const uint64_t *sets, i
 
 static bt_status launch(const bti_kernel *kernel, const bti_box *box) {
     runs = parts = finishes = 0;
-    return bti_launch(&(bti_runner){kernel, blocks, run, part, finish}, box);
+    return bti_launch(&(bti_runner){kernel, blocks, run, part, finish, 0}, box);
 }
 
 static void make(const bti_kernel *kernel) {

@@ -17,13 +17,16 @@ static bt_status read_attribute(bti_cuda_device *device, int attribute, int *val
 
 static void init_engine(bti_cuda_device *device, const bti_allocator *allocator) {
     static const bti_gpu_driver engine_driver = {.build = bti_cuda_build,
-                                                 .unload = bti_cuda_module_release,
+                                                 .unload = bti_cuda_held_release,
                                                  .find_function = bti_cuda_find_function,
                                                  .launch = bti_cuda_launch,
                                                  .product = bti_cuda_product,
                                                  .has_product = bti_cuda_has_product,
                                                  .product_dtype = bti_cuda_product_dtype,
                                                  .conv = bti_cuda_conv,
+                                                 .fft_new = bti_cuda_fft_new,
+                                                 .fft_free = bti_cuda_held_release,
+                                                 .fft = bti_cuda_fft,
                                                  .wait = bti_cuda_sync};
     bti_gpu *gpu = &device->gpu;
     gpu->driver = &engine_driver;
@@ -249,7 +252,8 @@ static bt_status cuda_follow(void *opened, bti_event event) {
 
 static void cuda_describe(void *opened, bti_str *text) {
     static const char *const used_for[BTI_CUDA_LIBRARIES] = {
-        "CUDA", "what other programs use", "compiles kernels", "matrix products", "convolutions", "sums over GPUs"};
+        "CUDA",         "what other programs use", "compiles kernels", "matrix products",
+        "convolutions", "Fourier transforms",      "sums over GPUs"};
     bti_cuda_device *device = opened;
     bti_str_addf(text, "%s: compute capability %d.%d, %d multiprocessors\n", device->name, device->architecture / 10,
                  device->architecture % 10, device->gpu.units);
@@ -261,6 +265,7 @@ static void cuda_describe(void *opened, bti_str *text) {
         else
             bti_str_addf(text, "%s (%s): not there: %s\n", state->title, used_for[i], state->reason);
         if (i == BTI_CUDA_CUDNN) bti_cuda_convs_describe(device, text);
+        if (i == BTI_CUDA_CUFFT) bti_cuda_ffts_describe(device, text);
     }
 }
 
@@ -308,6 +313,7 @@ const bti_driver bti_driver_cuda = {
     .launch_product = bti_gpu_launch_product,
     .launch_boxes = bti_gpu_launch_boxes,
     .launch_custom = bti_gpu_launch_custom,
+    .launch_fft = bti_gpu_launch_fft,
     .record = cuda_record,
     .wait = cuda_wait_event,
     .query = cuda_query,

@@ -127,7 +127,7 @@ static void a_younger_device_gets_ptx(void **state) {
     bti_cuda_device *c = open_one(0);
     OK(build(c, add_text, &module));
     expect_text(fake.log(), "compile add.cu --gpu-architecture=compute_90");
-    bti_cuda_module_release(c, module);
+    bti_cuda_held_release(c, module);
     close_all(c, NULL);
 }
 
@@ -181,7 +181,7 @@ static void graphs_run_again(void **state) {
     OK(bti_driver_cuda.graph_end(b, &graph));
     assert_null(graph);
     bti_driver_cuda.free(b, address, sizeof values);
-    bti_cuda_module_release(b, module);
+    bti_cuda_held_release(b, module);
     close_all(b, NULL);
 }
 
@@ -282,7 +282,7 @@ static void marks_of_recordings(void **state) {
     OK(bti_driver_cuda.download(b, values, address, sizeof values));
     assert_true(values[63] == RUNS * 6);
     bti_driver_cuda.free(b, address, sizeof values);
-    bti_cuda_module_release(b, module);
+    bti_cuda_held_release(b, module);
     close_all(b, NULL);
 }
 
@@ -308,7 +308,7 @@ static void modules_outlive_their_launches(void **state) {
     OK(bti_driver_cuda.alloc(b, sizeof values, &address));
     OK(bti_driver_cuda.upload(b, address, values, sizeof values));
     for (int i = 0; i < 5; i++) OK(launch_add(b, &add, address, 64, 2, true));
-    bti_cuda_module_release(b, module);
+    bti_cuda_held_release(b, module);
     assert_int_equal(count_of("unload"), 0);
     OK(bti_driver_cuda.sync(b));
     assert_int_equal(count_of("launch fake_add"), 5);
@@ -334,7 +334,7 @@ static void recordings_keep_their_modules(void **state) {
     OK(bti_driver_cuda.upload(b, address, values, sizeof values));
     OK(bti_driver_cuda.graph_begin(b));
     for (int i = 0; i < 2; i++) OK(launch_add(b, &add, address, 64, 2, true));
-    bti_cuda_module_release(b, module); /* while it is recorded */
+    bti_cuda_held_release(b, module); /* while it is recorded */
     OK(bti_driver_cuda.graph_end(b, &graph));
     OK(bti_driver_cuda.sync(b));
     assert_int_equal(count_of("unload"), 0);
@@ -372,7 +372,7 @@ static void what_is_retired_without_an_event_waits(void **state) {
         OK(bti_driver_cuda.alloc(b, 256, &address));
         OK(bti_driver_cuda.fill(b, address, 0, 256));
         OK(launch_add(b, &add, address, 64, 2, true));
-        bti_cuda_module_release(b, module);
+        bti_cuda_held_release(b, module);
         assert_int_equal(count_of("unload"), 1);
         expect_order("launch", "unload");
         bti_driver_cuda.free(b, address, 256);

@@ -52,6 +52,12 @@ typedef struct bti_cuda_retired {
     struct bti_cuda_retired *next;
 } bti_cuda_retired;
 
+/* The first member of what has an owner, and is used by recordings besides. It is retired when nobody holds it. */
+typedef struct bti_cuda_held {
+    bti_cuda_retired retired; /* first */
+    atomic_uint holders;
+} bti_cuda_held;
+
 typedef struct bti_cuda_device {
     bti_gpu gpu;      /* first: the engine's functions stand in the table */
     int ordinal;      /* among the driver's devices, in PCI bus order */
@@ -155,17 +161,14 @@ void bti_cuda_marks_free(bti_cuda_device *device);
 /* Frees it when everything that was launched so far is complete; of a lost device when that is closed. Any thread. Waits only where no event
  * can be recorded. */
 void bti_cuda_retire(bti_cuda_device *device, bti_cuda_retired *retired);
+void bti_cuda_held_release(void *device, void *held); /* a bti_cuda_held */
 /* Frees what no work in flight uses any more; `all`: everything, because the device is idle or lost. */
 void bti_cuda_free_retired(bti_cuda_device *device, bool all);
 /* Waits until everything on the device is complete. */
 bt_status bti_cuda_sync(void *device);
 
 /* --- module.c ----------------------------------------------------------------------------------------------------- */
-/* A module has an owner, who unloads it, and recordings that contain launches of its functions. It is unloaded when nobody has it and
- * no work in flight uses it. */
-typedef struct bti_cuda_module bti_cuda_module;
-void bti_cuda_module_retain(bti_cuda_module *module);
-void bti_cuda_module_release(void *device, void *module);
+/* A module is a bti_cuda_held: recordings contain launches of its functions. */
 bt_status bti_cuda_build(void *device, const char *name, const bti_str *text, void **module);
 bt_status bti_cuda_find_function(void *device, void *module, const char *name, bti_gpu_function *function);
 
@@ -193,11 +196,18 @@ bt_status bti_cuda_conv(void *device, const bti_work *work, bool *done);
 void bti_cuda_convs_describe(bti_cuda_device *device, bti_str *text);
 void bti_cuda_convs_free(bti_cuda_device *device);
 
+/* --- fft.c -------------------------------------------------------------------------------------------------------- */
+/* fft_new and fft of launch/gpu_driver.h; what is made is a bti_cuda_held. */
+bt_status bti_cuda_fft_new(void *device, const bti_fft_lines *lines, void **made);
+bt_status bti_cuda_fft(void *device, void *transform, uint64_t from, uint64_t to);
+/* For `berth doctor`: makes a plan if cuFFT is there, and says if that fails. */
+void bti_cuda_ffts_describe(bti_cuda_device *device, bti_str *text);
+
 /* --- graph.c ------------------------------------------------------------------------------------------------------ */
 /* The stream of launches: compute, or the stream that the calling thread is recording. */
 CUstream bti_cuda_stream(bti_cuda_device *device);
-/* The calling thread's recording, if there is one, keeps the module. */
-void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module);
+/* The calling thread's recording, if there is one, holds it. */
+void bti_cuda_capture_held(bti_cuda_device *device, bti_cuda_held *held);
 /* Marks the calling thread's recording as impossible, because its next operation cannot be in a graph; false: it is not recording. */
 bool bti_cuda_cannot_record(bti_cuda_device *device);
 

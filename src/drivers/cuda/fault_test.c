@@ -60,7 +60,7 @@ static bt_status everything(bti_cuda_device *device) {
     for (int i = 0; i < marked; i++) (void)bti_driver_cuda.read_mark(device, marks[i]);
     if (status == BT_OK) status = bti_driver_cuda.download(device, values, address, bytes);
     if (status == BT_OK) status = bti_driver_cuda.sync(device);
-    if (module) bti_cuda_module_release(device, module);
+    if (module) bti_cuda_held_release(device, module);
     if (address) bti_driver_cuda.free(device, address, bytes);
     free(values);
     return status;

@@ -14,13 +14,13 @@ bool bti_cuda_cannot_record(bti_cuda_device *device) {
     return capture;
 }
 
-void bti_cuda_capture_module(bti_cuda_device *device, bti_cuda_module *module) {
+void bti_cuda_capture_held(bti_cuda_device *device, bti_cuda_held *held) {
     struct bti_cuda_capture *capture = bti_cuda_own_capture(device);
     if (!capture) return;
-    for (size_t i = 0; i < capture->modules.count; i++)
-        if (capture->modules.items[i] == module) return;
-    if (bti_vec_push(&capture->modules, module))
-        bti_cuda_module_retain(module);
+    for (size_t i = 0; i < capture->holds.count; i++)
+        if (capture->holds.items[i] == held) return;
+    if (bti_vec_push(&capture->holds, held))
+        atomic_fetch_add(&held->holders, 1);
     else
         capture->refused = true;
 }
@@ -51,16 +51,16 @@ bt_status bti_cuda_mark(void *opened, bool begins, bti_mark *mark) {
                                   : bti_cuda_mark_stream(device, device->compute, mark));
 }
 
-static void release_modules(bti_cuda_device *device, bti_cuda_modules *modules) {
-    for (size_t i = 0; i < modules->count; i++) bti_cuda_module_release(device, modules->items[i]);
-    bti_vec_free(modules);
+static void release_holds(bti_cuda_device *device, bti_cuda_holds *holds) {
+    for (size_t i = 0; i < holds->count; i++) bti_cuda_held_release(device, holds->items[i]);
+    bti_vec_free(holds);
 }
 
 /* --- recording ---------------------------------------------------------------------------------------------------- */
 
 static void free_capture(bti_cuda_device *device) {
     if (device->capture->stream && !atomic_load(&device->lost)) (void)bti_cu.cuStreamDestroy(device->capture->stream);
-    release_modules(device, &device->capture->modules);
+    release_holds(device, &device->capture->holds);
     bti_cuda_nodes_free(&device->capture->nodes);
     bti_vec_free(&device->capture->marks);
     if (device->capture->unset.value) bti_cuda_give_mark(device, device->capture->unset);
@@ -87,11 +87,11 @@ bt_status bti_cuda_graph_begin(void *opened) {
 }
 
 static void take_over(bti_cuda_graph *made, struct bti_cuda_capture *capture, CUgraph *recorded) {
-    made->modules = capture->modules;
+    made->holds = capture->holds;
     made->nodes = capture->nodes;
     made->marks = capture->marks;
     made->unset = capture->unset;
-    capture->modules = (bti_cuda_modules){0};
+    capture->holds = (bti_cuda_holds){0};
     capture->nodes = (bti_cuda_nodes){0};
     capture->marks = (bti_cuda_marks){0};
     capture->unset = (bti_mark){0};
@@ -186,12 +186,12 @@ static void free_executable(bti_cuda_device *device, bti_cuda_retired *retired) 
 void bti_cuda_graph_free(void *opened, void *recorded) {
     bti_cuda_device *device = opened;
     bti_cuda_graph *old = recorded;
-    bti_cuda_modules modules = old->modules;
+    bti_cuda_holds holds = old->holds;
     if (old->recorded && !atomic_load(&device->lost)) (void)bti_cu.cuGraphDestroy(old->recorded);
     if (old->unset.value) bti_cuda_give_mark(device, old->unset);
     bti_cuda_nodes_free(&old->nodes);
     bti_vec_free(&old->marks);
     old->retired.free = free_executable;
     bti_cuda_retire(opened, &old->retired);
-    release_modules(opened, &modules);
+    release_holds(opened, &holds);
 }

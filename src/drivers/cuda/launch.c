@@ -93,7 +93,7 @@ static bt_status launch_function(bti_cuda_device *device, const bti_gpu_launch *
                                     .word_count = (size_t)asked->words->count,
                                     .words = asked->words->word};
     if (bti_cuda_is_update(device, &what)) return BT_OK;
-    bti_cuda_capture_module(device, asked->function->module);
+    bti_cuda_capture_held(device, asked->function->module);
     bt_status status =
         bti_cuda_check(device, "cuLaunchKernel",
                        bti_cu.cuLaunchKernel(asked->function->handle, asked->groups, 1, 1, asked->threads, 1, 1,

@@ -18,6 +18,7 @@ bti_nvml_api bti_nvml;
 bti_nvrtc_api bti_nvrtc;
 bti_cublaslt_api bti_cublaslt;
 bti_cudnn_api bti_cudnn;
+bti_cufft_api bti_cufft;
 bti_nccl_api bti_nccl;
 
 typedef struct symbol {
@@ -51,6 +52,11 @@ static const symbol cublaslt_symbols[] = {
 #define API bti_cudnn
 static const symbol cudnn_symbols[] = {
 #include "drivers/cuda/cudnn.def"
+    {0}};
+#undef API
+#define API bti_cufft
+static const symbol cufft_symbols[] = {
+#include "drivers/cuda/cufft.def"
     {0}};
 #undef API
 #define API bti_nccl
@@ -100,6 +106,11 @@ static void ask_cudnn(bti_cuda_library_state *state) {
     int version = (int)bti_cudnn.cudnnGetVersion(); /* 9.1.0 as 90100 */
     set_version(state, version / 10000, version % 10000 / 100, version % 100);
 }
+static void ask_cufft(bti_cuda_library_state *state) {
+    int version = 0; /* 12.0.0 as 12000, 11.2.1 as 11201 */
+    if (bti_cufft.cufftGetVersion(&version) == CUFFT_SUCCESS)
+        set_version(state, version / 1000, version % 1000 / 100, version % 100);
+}
 static void ask_nccl(bti_cuda_library_state *state) {
     int version = 0; /* 2.18.3 as 21803 */
     if (bti_nccl.ncclGetVersion(&version) == ncclSuccess)
@@ -137,6 +148,14 @@ static cuda_library libraries[BTI_CUDA_LIBRARIES] = {
                         "libcudnn9-cuda-12, or Python's nvidia-cudnn-cu13",
                         ask_cudnn,
                         .state.title = "cuDNN"},
+    [BTI_CUDA_CUFFT] = {{"libcufft.so.12", "libcufft.so.11"},
+                        cufft_symbols,
+                        false,
+                        true,
+                        "without it the host computes Fourier transforms; NVIDIA's package libcufft-13-0 or "
+                        "libcufft-12-9, or Python's nvidia-cufft",
+                        ask_cufft,
+                        .state.title = "cuFFT"},
     [BTI_CUDA_NCCL] = {{"libnccl.so.2"},
                        nccl_symbols,
                        false,

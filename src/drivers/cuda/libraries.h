@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "drivers/cuda/cublaslt.h"
 #include "drivers/cuda/cudnn.h"
+#include "drivers/cuda/cufft.h"
 #include "drivers/cuda/driver_api.h"
 #include "drivers/cuda/nccl.h"
 #include "drivers/cuda/nvml.h"
@@ -19,6 +20,7 @@ typedef enum bti_cuda_library {
     BTI_CUDA_NVRTC,
     BTI_CUDA_CUBLASLT,
     BTI_CUDA_CUDNN,
+    BTI_CUDA_CUFFT,
     BTI_CUDA_NCCL,
     BTI_CUDA_LIBRARIES
 } bti_cuda_library;

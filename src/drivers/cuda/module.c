@@ -2,11 +2,10 @@
 #include "base/alloc.h"
 #include "drivers/cuda/device.h"
 
-struct bti_cuda_module {
-    bti_cuda_retired retired; /* first */
+typedef struct loaded_module {
+    bti_cuda_held held; /* first */
     CUmodule handle;
-    atomic_uint holders; /* the owner, and recordings */
-};
+} loaded_module;
 
 static bt_status load_module(bti_cuda_device *device, const char *name, const bti_str *image, CUmodule *module) {
     CUresult result = bti_cu.cuModuleLoadData(module, image->text);
@@ -35,7 +34,7 @@ static bt_status build_module(bti_cuda_device *device, const char *name, const b
 }
 
 static void free_module(bti_cuda_device *device, bti_cuda_retired *retired) {
-    bti_cuda_module *module = (bti_cuda_module *)retired;
+    loaded_module *module = (loaded_module *)retired;
     if (!atomic_load(&device->lost)) (void)bti_cu.cuModuleUnload(module->handle);
     bti_free(module);
 }
@@ -43,10 +42,10 @@ static void free_module(bti_cuda_device *device, bti_cuda_retired *retired) {
 bt_status bti_cuda_build(void *opened, const char *name, const bti_str *text, void **built) {
     bti_cuda_device *device = opened;
     *built = NULL;
-    bti_cuda_module *module = bti_calloc(1, sizeof *module);
+    loaded_module *module = bti_calloc(1, sizeof *module);
     if (!module) return bti_no_memory();
-    module->retired.free = free_module;
-    module->holders = 1;
+    module->held.retired.free = free_module;
+    module->held.holders = 1;
     bt_status status = bti_cuda_enter(device);
     if (status == BT_OK) status = bti_cuda_leave(build_module(device, name, text, &module->handle));
     if (status == BT_OK)
@@ -56,14 +55,7 @@ bt_status bti_cuda_build(void *opened, const char *name, const bti_str *text, vo
     return status;
 }
 
-void bti_cuda_module_retain(bti_cuda_module *module) { atomic_fetch_add(&module->holders, 1); }
-
-void bti_cuda_module_release(void *device, void *released) {
-    bti_cuda_module *module = released;
-    if (atomic_fetch_sub(&module->holders, 1) == 1) bti_cuda_retire(device, &module->retired);
-}
-
-static bt_status read_function(bti_cuda_device *device, bti_cuda_module *module, const char *name,
+static bt_status read_function(bti_cuda_device *device, loaded_module *module, const char *name,
                                bti_gpu_function *function) {
     CUfunction found;
     int fixed_bytes = 0, blocks = 0;

@@ -140,7 +140,7 @@ static void launches_come_between_copies(void **state) {
     expect_text(fake.log(), "compile add.cu --gpu-architecture=sm_90");
     expect_text(fake.log(), "launch fake_add 2 64 128:");
     bti_driver_cuda.free(b, address, sizeof values);
-    bti_cuda_module_release(b, module);
+    bti_cuda_held_release(b, module);
     close_all(b, NULL);
 }
 
@@ -222,8 +222,8 @@ static void copies_between_peers_run_beside_launches(void **state) {
     bti_driver_cuda.free(a, on_a, sizeof values);
     bti_driver_cuda.free(b, on_b, sizeof values);
     bti_driver_cuda.free(b, other, sizeof values);
-    bti_cuda_module_release(a, module_a);
-    bti_cuda_module_release(b, module_b);
+    bti_cuda_held_release(a, module_a);
+    bti_cuda_held_release(b, module_b);
     close_all(a, b);
 }
 

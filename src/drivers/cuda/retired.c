@@ -1,4 +1,4 @@
-/* Modules and recordings that are no longer needed, but that work in flight may still use. Each is freed when an event that was recorded
+/* Modules, plans of transforms and recordings that are no longer needed, but that work in flight may still use. Each is freed when an event that was recorded
  * behind that work on the compute stream is complete, or when the device is waited for. */
 #include "drivers/cuda/device.h"
 
@@ -55,6 +55,11 @@ void bti_cuda_retire(bti_cuda_device *device, bti_cuda_retired *retired) {
     bti_cuda_free_retired(device, false);
     if (!recorded) free_retired(device, retired);
     (void)bti_cuda_leave(BT_OK);
+}
+
+void bti_cuda_held_release(void *device, void *released) {
+    bti_cuda_held *held = released;
+    if (atomic_fetch_sub(&held->holders, 1) == 1) bti_cuda_retire(device, &held->retired);
 }
 
 bt_status bti_cuda_sync(void *opened) {

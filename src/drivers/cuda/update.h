@@ -4,7 +4,7 @@
 
 #include "drivers/cuda/device.h"
 
-typedef BTI_VEC(bti_cuda_module *) bti_cuda_modules;
+typedef BTI_VEC(bti_cuda_held *) bti_cuda_holds;
 typedef BTI_VEC(CUgraphNode) bti_cuda_marks;
 
 /* A recorded launch, fill or copy: what it is, but for its words, which are in a list of those of all. */
@@ -23,8 +23,8 @@ typedef struct bti_cuda_nodes {
 typedef struct bti_cuda_graph {
     bti_cuda_retired retired; /* first */
     CUgraphExec executable;
-    CUgraph recorded;         /* that the nodes belong to; NULL: there are none */
-    bti_cuda_modules modules; /* each is held */
+    CUgraph recorded;     /* that the nodes belong to; NULL: there are none */
+    bti_cuda_holds holds; /* modules and plans that it uses */
     bti_cuda_nodes nodes;
     bti_cuda_marks marks;
     bti_mark unset; /* what the nodes of marks record until they are set; its value is 0 where there are none */
@@ -37,8 +37,8 @@ struct bti_cuda_capture {
     bti_cuda_graph *updated; /* that is changed; NULL: one is recorded */
     size_t matched;          /* of its launches */
     CUstream stream;
-    bti_cuda_modules modules; /* of what was recorded so far; each is held */
-    bti_cuda_nodes nodes;     /* likewise; with `updated` its words alone, which are the new ones */
+    bti_cuda_holds holds; /* of what was recorded so far */
+    bti_cuda_nodes nodes; /* likewise; with `updated` its words alone, which are the new ones */
     bti_cuda_marks marks;
     bti_mark unset;
     pthread_t thread;

@@ -36,7 +36,7 @@ static void close_bench(bench *b) {
         bti_driver_cuda.free(b->device, b->copies[i], BYTES);
         bti_driver_cuda.free(b->device, b->fills[i], BYTES);
     }
-    bti_cuda_module_release(b->device, b->module);
+    bti_cuda_held_release(b->device, b->module);
     close_all(b->device, NULL);
 }
 

@@ -3,21 +3,9 @@
 #ifndef BTI_DRIVERS_CPU_FFT_FFTW_H
 #define BTI_DRIVERS_CPU_FFT_FFTW_H
 
-#include <berth/dtype.h>
-
 #include "base/error.h"
 #include "drivers/cpu/product/library.h"
-
-/* Numbers of FORWARD are multiplied by e**(-2 pi i j k / n) and added, of BACKWARD by e**(2 pi i j k / n); neither is scaled. HALF: FORWARD of n real numbers, of which
- * the first n/2 + 1 results are kept; WHOLE: BACKWARD to n real numbers of the first n/2 + 1 of a symmetric line. */
-typedef enum bti_fft_kind { BTI_FFT_FORWARD, BTI_FFT_BACKWARD, BTI_FFT_HALF, BTI_FFT_WHOLE } bti_fft_kind;
-
-/* Lines of n points along the middle axis of dense arrays [outer, n, inner]; the half lines have n/2 + 1 points. */
-typedef struct bti_fft_lines {
-    bti_fft_kind kind;
-    bt_dtype part; /* float32 or float64 */
-    int64_t outer, n, inner;
-} bti_fft_lines;
+#include "ir/fft.h"
 
 /* from and to: the same memory (of FORWARD and BACKWARD alone), or memory that does not overlap. All cores; the bits depend on the lines alone. Waits until it is done. */
 bt_status bti_fft_run(const bti_fft_lines *lines, const void *from, void *to);

@@ -1,4 +1,4 @@
-/* Factorisations of float32 and float64 matrices by LAPACK, which is in OpenBLAS: dense row-major matrices, `batch` of them one after the
+/* Factorisations of float32, float64, complex64 and complex128 matrices by LAPACK, which is in OpenBLAS: dense row-major matrices, `batch` of them one after the
  * other, on the calling thread, so that the bits do not depend on the number of threads. UNIMPLEMENTED, naming what to install, where there
  * is no OpenBLAS with LAPACK. What has no result (not positive definite, not finite, no convergence) is NaN. Sizes are below 2^31. */
 #ifndef BTI_DRIVERS_CPU_PRODUCT_LAPACK_H
@@ -14,7 +14,8 @@ typedef struct bti_lapack_shape {
 } bti_lapack_shape;
 
 typedef struct bti_triangle {
-    bool upper, transposed, unit; /* which half is read; its transpose is meant; its diagonal counts as ones */
+    bool upper, transposed,
+        unit; /* which half is read; its transpose is meant (not the adjoint); its diagonal counts as ones */
 } bti_triangle;
 
 /* a -> l [n, n], of the lower half of a. */
@@ -22,14 +23,14 @@ bt_status bti_lapack_cholesky(bti_lapack_shape s, const void *a, void *l);
 /* a x = b, with x and b [n, m]. */
 bt_status bti_lapack_triangular_solve(bti_lapack_shape s, bti_triangle how, const void *a, const void *b, void *x);
 bt_status bti_lapack_solve(bti_lapack_shape s, const void *a, const void *b, void *x);
-/* The determinant; of `logarithm` its sign and the logarithm of its absolute value. */
+/* The determinant; of `logarithm` its sign, of complex ones a number of size 1, and the logarithm of its absolute value, which is real. */
 bt_status bti_lapack_determinant(bti_lapack_shape s, const void *a, void *determinant);
 bt_status bti_lapack_log_determinant(bti_lapack_shape s, const void *a, void *sign, void *logarithm);
 /* k = min(m, n): q [m, k], r [k, n]. */
 bt_status bti_lapack_qr(bti_lapack_shape s, const void *a, void *q, void *r);
-/* Of the lower half: values [n] ascending, vectors [n, n] in columns. */
+/* Of the lower half: values [n] ascending, which are real, vectors [n, n] in columns. */
 bt_status bti_lapack_eigh(bti_lapack_shape s, const void *a, void *values, void *vectors);
-/* u [m, k], values [k] descending, v [k, n] (transposed). */
+/* u [m, k], values [k] descending, which are real, v [k, n] (transposed, of complex ones the adjoint). */
 bt_status bti_lapack_svd(bti_lapack_shape s, const void *a, void *u, void *values, void *v);
 
 #endif
