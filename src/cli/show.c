@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/show.h"
+#include "cli/show_checkpoint.h"
+#include "cli/show_tensor.h"
 
 enum { SHOWN_METADATA = 40, SHOWN_TEXT = 100 };
 

@@ -1,10 +1,12 @@
 /* berth show, of a checkpoint of bt_fit: where the run is, its parameters with the optimiser's states of each, and its epochs. */
+#include "cli/show_checkpoint.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/show.h"
+#include "cli/show_tensor.h"
 #include "train/checkpoint.h"
 
 enum { NUMBERS = sizeof(bti_checkpoint_numbers) / sizeof(double), EPOCHS_SHOWN = 20 };

@@ -1,9 +1,8 @@
-/* Tensors of files, and texts of theirs, as berth show has them. */
+#include "cli/show_tensor.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "cli/show.h"
 
 char *cli_printable(const char *text, size_t most) {
     size_t length = strlen(text), kept = most && length > most ? most : length;

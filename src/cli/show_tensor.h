@@ -1,6 +1,6 @@
-/* What `berth show` prints of files. */
-#ifndef BTI_CLI_SHOW_H
-#define BTI_CLI_SHOW_H
+/* Tensors of files, and texts of theirs, as berth show has them. */
+#ifndef BTI_CLI_SHOW_TENSOR_H
+#define BTI_CLI_SHOW_TENSOR_H
 
 #include "cli/cli.h"
 
@@ -23,13 +23,5 @@ typedef struct cli_tensor {
 /* Of `info`, the rest; adds it to the totals. */
 void cli_tensor_measure(cli_tensor *tensor, cli_totals *all);
 json_t *cli_tensor_json(const cli_tensor *tensor);
-
-/* --- checkpoints of bt_fit (show_checkpoint.c) ------------------------------------------------------------------------ */
-
-/* Prints where the run is, its parameters with the optimiser's states of each, and its epochs. False: the file is no checkpoint, and nothing is
- * printed. */
-bool cli_checkpoint_print(bt_tensors *file, const char *path);
-/* The same as an object; null. */
-json_t *cli_checkpoint_json(bt_tensors *file);
 
 #endif
