@@ -358,8 +358,8 @@ static const bench_row launch_rows[] = {
 #define COUNT(rows) ((int)(sizeof(rows) / sizeof *(rows)))
 enum {
     COMMON = COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
-             BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_MODEL_ROWS + BENCH_GPT_ROWS + BENCH_GPT2_ROWS +
-             BENCH_LOOP_ROWS,
+             BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_MODEL_ROWS + BENCH_GPT_ROWS +
+             BENCH_GPT2_ROWS + BENCH_LOOP_ROWS,
     ALL = COMMON + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows)
 };
 _Static_assert((int)ALL <= (int)BENCH_MOST_ROWS, "rows do not fit");

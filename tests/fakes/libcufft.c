@@ -170,8 +170,9 @@ FAKE_API cufftResult cufftXtExec(cufftHandle handle, void *in, void *out, int di
     if (!plan->is_made || plan->device != fake_current_device())
         return misuse(CUFFT_INVALID_PLAN, "cufftXtExec", "the plan is not made, or of another device");
     fake_fft fft = {*plan, {(uint64_t)(uintptr_t)in, (uint64_t)(uintptr_t)out}, direction};
-    const char *why =
-        direction == CUFFT_FORWARD || direction == CUFFT_INVERSE ? why_no_memory(&fft) : "what direction?";
+    bool reads_real = fake_fft_is_real(plan->type, 0), makes_real = fake_fft_is_real(plan->type, 1);
+    bool fits = (direction == CUFFT_FORWARD && !makes_real) || (direction == CUFFT_INVERSE && !reads_real);
+    const char *why = fits ? why_no_memory(&fft) : "what direction?";
     if (why) return misuse(CUFFT_INVALID_VALUE, "cufftXtExec", why);
     fake_work work = {.name = "cufftXtExec", .run = fake_run_fft, .uses = plan};
     fake_lock();

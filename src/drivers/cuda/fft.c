@@ -6,7 +6,7 @@
 typedef struct planned_fft {
     bti_cuda_held held; /* first */
     cufftHandle plan;
-    int direction; /* of complex numbers */
+    int direction;
     size_t workspace_bytes;
 } planned_fft;
 
@@ -19,6 +19,11 @@ static int plan_type(const bti_fft_lines *lines) {
     case BTI_FFT_WHOLE: return wide ? CUFFT_Z2D : CUFFT_C2R;
     default: return wide ? CUFFT_Z2Z : CUFFT_C2C;
     }
+}
+
+/* That of real ones counts too, though cuFFT's manual says that it does not: cufftXtExec of 12.0 answers "invalid value" to an R2C plan and CUFFT_INVERSE. */
+static int direction_of(bti_fft_kind kind) {
+    return kind == BTI_FFT_FORWARD || kind == BTI_FFT_HALF ? CUFFT_FORWARD : CUFFT_INVERSE;
 }
 
 /* With the context current. The name of the call that failed is in *call. */
@@ -59,7 +64,7 @@ bt_status bti_cuda_fft_new(void *opened, const bti_fft_lines *lines, void **made
     if (!fft) return bti_no_memory();
     fft->held.retired.free = free_fft;
     fft->held.holders = 1;
-    fft->direction = lines->kind == BTI_FFT_FORWARD ? CUFFT_FORWARD : CUFFT_INVERSE;
+    fft->direction = direction_of(lines->kind);
     bt_status status = bti_cuda_enter(device);
     if (status == BT_OK) {
         cufftResult result = make_fft_plan(lines, fft, &call);
