@@ -5,27 +5,9 @@
 #include "base/alloc.h"
 #include "device/device.h"
 #include "dist/flows.h"
+#include "dist/forward.h"
 #include "dist/pipeline.h"
 #include "nn/optimizer.h"
-
-/* Functions among the layers may move the output, so a forward pass is recorded, and not run. */
-int bti_output_device(const bti_train *s, bti_layer_ends ends, bt_array *x) {
-    int device = ends.last;
-    bool quiet = bti_errors_quiet(true);
-    bti_error *before = bti_error_last();
-    bti_states states = {0}; /* which nobody sets */
-    BT_SCOPE {
-        bti_states *collected = bti_states_collect(&states);
-        bt_device *found = NULL;
-        BT_TRAINING(true) found = ends.several ? bt_device_of(bt_apply(s->model, x)) : NULL;
-        bti_states_collect(collected);
-        if (found) device = bti_device_id(found);
-    }
-    bti_states_free(&states);
-    bti_error_put_back(before);
-    bti_errors_quiet(quiet);
-    return device;
-}
 
 /* One device: that of the model. */
 static void bring_to_model(const bti_train *s, bt_array **xy) {
@@ -33,11 +15,6 @@ static void bring_to_model(const bti_train *s, bt_array **xy) {
     if (!ends.any) return;
     xy[0] = bti_bring(xy[0], ends.first);
     xy[1] = bti_bring(xy[1], bti_output_device(s, ends, xy[0]));
-}
-
-bt_array *bti_record_loss(const bti_train *s, bt_array *x, bt_array *y) {
-    bt_array *loss = s->loss(s->model, x, y, s->data);
-    return loss ? loss : bti_poisonf(BT_INVALID_ARGUMENT, "bt_train_step: the loss gave NULL");
 }
 
 /* outputs[]: the mean loss of the part's rows, and the gradients of its share of the whole one. */

@@ -113,7 +113,7 @@ static bt_status add_output(module *m, bti_numbers *known, bti_node *node) {
     return bti_vec_push(&m->outputs, stand_in) ? BT_OK : bti_no_memory();
 }
 
-static bt_status collect(module *m, bti_numbers *known) {
+static bt_status list_nodes(module *m, bti_numbers *known) {
     const bt_function *f = m->function;
     for (size_t i = 0; i < m->given.count; i++)
         if (!bti_number_put(known, m->given.items[i], 0)) return bti_no_memory();
@@ -200,7 +200,7 @@ bt_status bti_function_stablehlo(const bt_function *function, bti_str *text) {
     bti_numbers known = {0};
     bt_status status = record_body(&m);
     int walk = bti_walk_begin();
-    if (status == BT_OK) status = collect(&m, &known);
+    if (status == BT_OK) status = list_nodes(&m, &known);
     bti_walk_end(walk);
     if (status == BT_OK) status = read_constants(&m);
     if (status == BT_OK) status = find_aliases(&m);
