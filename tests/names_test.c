@@ -557,6 +557,8 @@ static void layers_and_training(void **state) {
         SILENT(bt_optimizer_states, bt_optimizer_states(NULL, NULL, 0));
         SILENT(bt_optimizer_name, bt_optimizer_name(NULL));
         SILENT(bt_mirrored, bt_mirrored((const char *[]){"gpu:7"}, 1));
+        SILENT(bt_pipelined, bt_pipelined(0));
+        SILENT(bt_layer_to_stages, bt_layer_to_stages(NULL, NULL, 0, NULL));
         ERROR(bt_strategy_set_shares, bt_strategy_set_shares(NULL, NULL, 1));
         ERROR(bt_strategy_set_exact, bt_strategy_set_exact(NULL, true));
         ERROR(bt_strategy_set_sharded, bt_strategy_set_sharded(NULL, true));
@@ -643,6 +645,7 @@ static void files(void **state) {
         ERROR(bt_activation_register, bt_activation_register(NULL, NULL));
         ARRAY(bt_record_value, bt_record_value(NULL, NULL));
         ARRAY(bt_load_npy, bt_load_npy("/nowhere"));
+        ERROR(bt_function_export, bt_function_export(NULL, "/nowhere/x"));
         ERROR(bt_save_npy, bt_save_npy("/nowhere/x", bt_ones(BT_F32, 1)));
         ERROR(bt_save_npz, bt_save_npz(NULL, NULL, NULL, 1, false));
         ERROR(bt_save_shards, bt_save_shards(NULL, NULL, NULL, 1, NULL, 1));
