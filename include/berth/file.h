@@ -184,7 +184,7 @@ BT_API bt_array *bt_load_csv(const char *path, bt_dtype dtype);
  * which may take the memory of its old one. Constants of the function are written with their elements; devices are not part of it. Replaces the file whole or not
  * at all. Blocks while constants are computed. Any thread.
  * FAILED_PRECONDITION: an input has an unknown size. UNIMPLEMENTED, with the operation and its line: functions of the program's (bt_custom_call, bt_debug_print),
- * linear algebra, Fourier transforms, sums over devices. */
+ * linear algebra, Fourier transforms, sums over devices. 8-bit floats are bytes there (ui8). */
 BT_API BT_MUST_USE bt_status bt_function_export(const bt_function *function, const char *path);
 #define bt_function_export(...) BTI_AT_MUST(bt_function_export(__VA_ARGS__))
 

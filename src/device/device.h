@@ -103,6 +103,7 @@ bt_status bti_device_record(int id, bti_event *event);
 bt_status bti_device_query(int id, bti_event event, bool *done);
 /* What is launched on it later comes after this event of it: by the device itself, or because the call waits. */
 bt_status bti_device_follow(int id, bti_event event);
+bool bti_device_follows(int id); /* by itself: else the host waits */
 /* Whether copies from one to the other run beside what both launch; and such a copy: send of drivers/driver.h. It is counted, and noted in a trace: now, or
  * in `timings` (timings.h). */
 struct bti_timings;

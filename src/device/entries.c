@@ -305,6 +305,8 @@ bt_status bti_device_follow(int id, bti_event event) {
     return (device->driver->follow ? device->driver->follow : device->driver->wait)(device->state, event);
 }
 
+bool bti_device_follows(int id) { return bti_registry_at(id)->driver->follow != NULL; }
+
 bool bti_device_records(int id) { return bti_registry_at(id)->driver->graph_begin != NULL; }
 
 bt_status bti_device_graph_begin(int id) {

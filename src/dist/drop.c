@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "dist/strategy.h"
 #include "function/shared.h"
+#include "nn/layer.h"
 #include "nn/optimizer.h"
 
 typedef struct drop {
@@ -74,6 +75,13 @@ static void keep_the_rest(bt_strategy *s, const drop *d) {
     for (int r = 0; r < kept && sum > 0; r++) atomic_store(&s->share[r], atomic_load(&s->share[r]) / sum);
 }
 
+/* Steps that failed are taken back now: the next one would be told of them, and not be made. */
+static void settle_failed_steps(const bt_layer *model) {
+    bti_errors_aside aside = bti_errors_aside_begin();
+    if (model) (void)!bti_layer_settle(model);
+    bti_errors_aside_end(aside);
+}
+
 bt_status bt_strategy_drop(bt_strategy *strategy, const int *replicas, int count, bt_layer *model,
                            bt_optimizer *optimizer) {
     BTI_CALL("bt_strategy_drop");
@@ -81,12 +89,14 @@ bt_status bt_strategy_drop(bt_strategy *strategy, const int *replicas, int count
     if (model) BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, model, "bt_strategy_drop"));
     if (optimizer) BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_strategy_drop"));
     drop d = {.strategy = strategy};
+    settle_failed_steps(model);
     bt_status status = mark_gone(&d, replicas, count);
     if (status == BT_OK) status = list_model(&d, model);
     for (int i = 0; i < d.count && status == BT_OK; i++) status = check_variable(&d, d.variables[i]);
     for (int r = 0; r < strategy->count && status == BT_OK; r++)
         if (d.gone[r]) drop_device(&d, optimizer, bti_device_id(strategy->devices[r]));
     if (status == BT_OK) keep_the_rest(strategy, &d);
+    if (status == BT_OK) bti_strategy_refresh(strategy);
     bti_free(d.variables);
     return status;
 }

@@ -100,6 +100,8 @@ bt_status bti_part_gradients(bt_array *loss, bt_shared *const *parameters, int c
 
 bt_status bt_part_gradients(bt_array *loss, bt_shared *const *parameters, int count, bt_array **grads) {
     BTI_CALL("bt_part_gradients");
+    BTI_TRY(bti_check_list(parameters, count, "parameters"));
+    if (count && !grads) return bti_fail(BT_INVALID_ARGUMENT, "the list of gradients is NULL");
     return bti_part_gradients(loss, parameters, count, grads, NULL);
 }
 
@@ -130,6 +132,9 @@ static void cut_by_shares(bt_parts *b) {
 }
 
 static bt_status make_shards(bt_parts *b) {
+    if (shard_now)
+        return bti_fail(BT_FAILED_PRECONDITION, "%s is called for a part of a batch, in the function of another run",
+                        b->call);
     b->shards = bti_calloc(b->strategy ? BTI_MAX_REPLICAS : 1, sizeof *b->shards);
     return b->shards ? BT_OK : bti_no_memory();
 }
@@ -187,7 +192,8 @@ static bt_status measure_speeds(bt_parts *b, const part_call *call, int64_t rows
 
 static int64_t rows_of(const bt_array *x) { return !bti_array_error(x) && bt_rank(x) ? bt_size(x, 0) : 1; }
 
-static bt_status check_inputs(const part_call *call) {
+static bt_status check_inputs(const bt_parts *b, const part_call *call) {
+    BTI_CALL(b->call);
     for (int i = 0; i < call->input_count; i++) {
         const bt_array *x = call->inputs[i];
         BTI_TRY(bti_fail_with(bti_array_error(x)));
@@ -218,7 +224,7 @@ static bt_status run_in_turns(bt_parts *b, const part_call *call) {
 }
 
 static bt_status run_on_strategy(bt_parts *b, const part_call *call) {
-    BTI_TRY(check_inputs(call));
+    BTI_TRY(check_inputs(b, call));
     int64_t rows = bt_size(call->inputs[0], 0);
     if (!b->strategy->exact && bt_strategy_share(b->strategy, 0) == 0) BTI_TRY(measure_speeds(b, call, rows));
     BTI_TRY(cut_batch(b, rows));
@@ -228,9 +234,6 @@ static bt_status run_on_strategy(bt_parts *b, const part_call *call) {
 
 bt_status bti_parts_run(bt_parts *b, bt_part_fn *fn, void *data, bt_array *const *inputs, int input_count) {
     const part_call call = {fn, data, inputs, input_count};
-    if (shard_now)
-        return bti_fail(BT_FAILED_PRECONDITION, "%s is called for a part of a batch, in the function of another run",
-                        b->call);
     if (!b->strategy) {
         BTI_TRY(bti_parts_begin(b, rows_of(inputs[0])));
         return bti_parts_call(b, 0, fn, data, inputs);

@@ -15,6 +15,10 @@ static const bti_handle_class parts_class = {BTI_OWNED_PARTS, sizeof(bt_parts), 
 static bt_status check_run(const bt_strategy *strategy, bt_part_fn *fn, bt_array *const *inputs, int input_count,
                            int output_count) {
     if (strategy) BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_run"));
+    BTI_CALL("bt_strategy_run");
+    if (strategy && strategy->micro_batches)
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "bt_pipelined is for bt_train_step and bt_fit; a run needs replicas (bt_mirrored)");
     if (!fn) return bti_fail(BT_INVALID_ARGUMENT, "the function is NULL");
     if (input_count < 1 || output_count < 0)
         return bti_fail(BT_INVALID_ARGUMENT, "%d inputs and %d outputs; a run has at least one input", input_count,
@@ -30,7 +34,6 @@ static void own_values(bt_parts *b) {
 
 bt_parts *bt_strategy_run(bt_strategy *strategy, bt_part_fn *fn, void *data, bt_array *const *inputs, int input_count,
                           int output_count) {
-    BTI_CALL("bt_strategy_run");
     if (check_run(strategy, fn, inputs, input_count, output_count) != BT_OK) return bti_scope_own(&parts_class, NULL);
     bt_parts *b = bti_owned_new(BTI_OWNED_PARTS, sizeof *b);
     if (!b) {
@@ -104,10 +107,10 @@ bt_status bt_parts_update(bt_parts *parts, bt_optimizer *optimizer, bt_shared *c
     BTI_TRY(bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_parts_update"));
     BTI_TRY(bti_check_list(parameters, count, "parameters"));
     for (int i = 0; i < count; i++) BTI_TRY(bti_handle_check(BTI_OWNED_SHARED, parameters[i], "bt_parts_update"));
-    if (first_output < 0 || count > parts->outputs - first_output)
+    if (first_output < 0 || first_output > parts->outputs || count > parts->outputs - first_output)
         return bti_fail(BT_OUT_OF_RANGE,
-                        "bt_parts_update: outputs %d up to %d are to be gradients, there are %d outputs", first_output,
-                        first_output + count, parts->outputs);
+                        "bt_parts_update: %d outputs from output %d on are to be gradients, there are %d outputs",
+                        count, first_output, parts->outputs);
     bt_status status = BT_OK;
     BT_SCOPE
         status = bti_parts_update(parts, optimizer, parameters, count, first_output, NULL);

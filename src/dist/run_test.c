@@ -259,6 +259,10 @@ static void refused_runs(void **state) {
         bt_array *x = bt_ones(BT_F32, 4, 1), *few = bt_ones(BT_F32, 3), *none = bt_zeros(BT_F32, 0, 2);
 #define RUN(fn, inputs, count, outputs) bt_parts_status(bt_strategy_run(s, fn, s, inputs, count, outputs))
         FAILS(RUN(NULL, &x, 1, 1), BT_INVALID_ARGUMENT, "the function is NULL");
+        FAILS(bt_parts_status(bt_strategy_run(bt_pipelined(2), says_no, s, &x, 1, 1)), BT_INVALID_ARGUMENT,
+              "a run needs replicas");
+        FAILS(bt_strategy_set_sharded(bt_pipelined(2), true), BT_INVALID_ARGUMENT, "has no replicas");
+        FAILS(bt_part_gradients(x, NULL, 1, NULL), BT_INVALID_ARGUMENT, "the list of parameters is NULL");
         FAILS(RUN(says_no, NULL, 1, 0), BT_INVALID_ARGUMENT, "the list of inputs is NULL");
         FAILS(RUN(says_no, &x, 0, 0), BT_INVALID_ARGUMENT, "at least one input");
         FAILS(RUN(says_no, ((bt_array *[]){x, few}), 2, 0), BT_INVALID_ARGUMENT,
@@ -282,7 +286,7 @@ static void refused_runs(void **state) {
         assert_int_equal(bt_parts_part(parts, -1).rows, 0);
         bt_error_clear();
         bt_shared *w = bt_shared_new(bt_f32(1), NULL);
-        FAILS(bt_parts_update(parts, bt_sgd(1), &w, 1, 3), BT_OUT_OF_RANGE, "outputs 3 up to 4");
+        FAILS(bt_parts_update(parts, bt_sgd(1), &w, 1, 3), BT_OUT_OF_RANGE, "1 outputs from output 3 on");
         FAILS(bt_parts_update(parts, NULL, &w, 1, 0), BT_INVALID_ARGUMENT, "optimiser is NULL");
         FAILS(bt_parts_update(NULL, bt_sgd(1), &w, 1, 0), BT_INVALID_ARGUMENT, "NULL");
     }

@@ -159,6 +159,8 @@ bt_status bt_strategy_set_exact(bt_strategy *strategy, bool exact) {
 bt_status bt_strategy_set_sharded(bt_strategy *strategy, bool sharded) {
     BTI_CALL("bt_strategy_set_sharded");
     BTI_TRY(bti_handle_check(BTI_OWNED_STRATEGY, strategy, "bt_strategy_set_sharded"));
+    if (sharded && strategy->micro_batches)
+        return bti_fail(BT_INVALID_ARGUMENT, "bt_pipelined has no replicas to share states out to");
     strategy->sharded = sharded;
     return BT_OK;
 }
@@ -174,6 +176,10 @@ static void set_current(bt_strategy *strategy) {
     for (int i = 0; i < count; i++) ids[i] = bti_device_id(strategy->devices[i]);
     (void)bti_set_replica_devices(ids, count);
     current = strategy;
+}
+
+void bti_strategy_refresh(bt_strategy *strategy) {
+    if (current == strategy) set_current(strategy);
 }
 
 bti_strategy_guard bti_strategy_begin(bt_strategy *strategy) {

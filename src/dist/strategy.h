@@ -18,6 +18,8 @@ struct bt_strategy {
     _Atomic(double) share[BTI_MAX_REPLICAS]; /* of a batch; sum to 1, or all 0: not measured yet */
 };
 
+/* Its devices are others now: where this thread is in its BT_STRATEGY block, what is made there is made on these. */
+void bti_strategy_refresh(bt_strategy *strategy);
 /* How many of a batch's rows each device gets: by shares, with the largest remainders rounded up so that the sum is exact. */
 void bti_strategy_rows(const bt_strategy *strategy, int64_t rows, int64_t *counts);
 

@@ -126,9 +126,10 @@ static void come_after(const part *p) {
             bti_run_queue_issue(p->devices[m].device, p->members[m].number);
     int device = p->devices[p->own].device;
     bti_event end = p->members[p->own].end.event;
-    /* It follows in any case: a device that is late stays so until what was launched on it has come, and so until the collective has. */
-    bool follows = !p->collective->started || bti_device_follow(device, end) == BT_OK;
-    if (p->collective->started && (!follows || bti_device_limit_ns())) {
+    bool limited = bti_device_limit_ns() > 0, waits = p->collective->started;
+    /* It follows also where the host waits: a device that is late stays so until what was launched on it has come, and so until the collective has. */
+    if (waits && (!limited || bti_device_follows(device))) waits = bti_device_follow(device, end) != BT_OK || limited;
+    if (waits) {
         bt_status status = wait_for_end(p, p->own, &gave_up);
         if (status != BT_OK) fail_by_last(p, status); /* a later wait may not be told it again */
     }

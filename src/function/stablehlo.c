@@ -3,6 +3,7 @@
 #include "array/eval.h"
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/quote.h"
 #include "function/body.h"
 #include "function/versions.h"
 #include "ir/region.h"
@@ -82,8 +83,14 @@ static bt_status record_body(module *m) {
     return status;
 }
 
-/* Everything that a node is made of, itself too, unless it is known. What stays the same in each call is written as it was recorded, as long as that is known: numbers repeated to an
- * array stay numbers. In a walk. */
+/* Of what stays the same in each call: whether every compiler makes the same bits of it. */
+static bool keeps_bits(const bti_node *node) {
+    bti_class class = bti_op_info((bti_op)node->op)->class;
+    return class == BTI_MOVEMENT || node->op == BTI_OP_cast || !bti_dtype_has_gradient((bt_dtype)node->dtype);
+}
+
+/* Everything that a node is made of, itself too, unless it is known. What stays the same in each call is written as it was recorded, as long as that is known and no rounding is involved: numbers
+ * repeated to an array stay numbers, and what is computed from them is computed here. In a walk. */
 static bt_status add_node(module *m, bti_numbers *known, bti_node *wanted) {
     BTI_VEC(bti_node *) waiting = {0};
     bt_status status = bti_vec_push(&waiting, wanted) ? BT_OK : bti_no_memory();
@@ -98,7 +105,9 @@ static bt_status add_node(module *m, bti_numbers *known, bti_node *wanted) {
         }
         bti_node_retain(node);
         int inputs = atomic_load(&node->state) == BTI_PENDING ? atomic_load(&node->input_count) : 0;
-        bool is_written = inputs || (bti_op_info((bti_op)node->op)->class == BTI_SOURCE && node->op != BTI_OP_leaf);
+        bool is_written = inputs ? node->symbolic || keeps_bits(node)
+                                 : bti_op_info((bti_op)node->op)->class == BTI_SOURCE && node->op != BTI_OP_leaf;
+        if (!is_written) inputs = 0;
         if (is_written ? !bti_vec_push(&m->nodes, node) : !bti_vec_push(&m->constants, node)) status = bti_no_memory();
         for (int i = 0; i < inputs && status == BT_OK; i++)
             if (!bti_vec_push(&waiting, node->inputs[i])) status = bti_no_memory();
@@ -138,6 +147,12 @@ static bt_status read_constants(module *m) {
     return BT_OK;
 }
 
+static bool is_aliased(const module *m, int output) {
+    for (size_t i = 0; i < m->aliases.count; i++)
+        if (m->aliases.items[i] == output) return true;
+    return false;
+}
+
 /* A variable's new value may lie where its old one lay. */
 static bt_status find_aliases(module *m) {
     const bt_function *f = m->function;
@@ -146,7 +161,8 @@ static bt_status find_aliases(module *m) {
     for (size_t i = 0; i < m->variables.count; i++) {
         int alias = -1;
         for (int u = 0; u < f->update_count && alias < 0; u++)
-            if (f->updated[u] == m->variables.items[i]) alias = f->output_count + u;
+            if (f->updated[u] == m->variables.items[i] && !is_aliased(m, f->output_count + u))
+                alias = f->output_count + u;
         if (!bti_vec_push(&m->aliases, alias)) return bti_no_memory();
     }
     return BT_OK;
@@ -157,7 +173,7 @@ static bt_status find_aliases(module *m) {
 static void add_line(bti_str *text, const char *kind, size_t number, const char *what, const bt_shared *variable,
                      const bti_node *node) {
     bti_str_addf(text, "// %s %zu: %s", kind, number, what);
-    if (variable) bti_str_addf(text, " \"%s\"", bt_shared_name(variable));
+    if (variable) bti_str_addf(text, " \"%s\"", bti_quote(bt_shared_name(variable)).text);
     bti_str_addf(text, ", %s ", bt_dtype_name((bt_dtype)node->dtype));
     bti_shape_text(text, node->rank, node->shape);
     bti_str_add(text, "\n");

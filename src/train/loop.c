@@ -245,8 +245,6 @@ static void show_epoch(bti_fit *f, const double *row) {
     bti_progress_epoch(&f->progress, (int64_t)f->now.epoch, row[BTI_LOSS], judged);
 }
 
-/* --- epochs ------------------------------------------------------------------------------------------------------------- */
-
 /* --- sums that are no numbers ------------------------------------------------------------------------------------------- */
 
 static bt_status fail_in_batch(const bti_fit *f, const bt_batch *batch, bt_status status) {

@@ -333,8 +333,9 @@ void bti_hlo_set(bti_hlo *w, const bti_node *node, int count, const bti_hlo_valu
 
 void bti_hlo_refuse(bti_hlo *w, const bti_node *node, const char *why) {
     if (w->status != BT_OK) return;
+    const bti_op_row *op = bti_op_info((bti_op)node->op);
     bti_error *error = bti_error_at(node->place, BT_UNIMPLEMENTED, "%s cannot be written as StableHLO: %s",
-                                    bti_op_info((bti_op)node->op)->name, why);
+                                    op->class == BTI_HOST ? "this" : op->name, why);
     w->status = bti_fail_with(error);
     bti_error_release(error);
 }
