@@ -256,7 +256,7 @@ static void narrow_columns(void **state) {
             if (test_is_drawn(2)) typical(narrow_kernel, "narrow", NULL, least + more[i], columns);
             if (test_is_drawn(4)) typical(all_kernel, "narrow all", NULL, least + more[i], columns);
         }
-    assert_true(narrow > 10);
+    assert_true(narrow > 0);
 }
 
 static void long_rows(void **state) {
