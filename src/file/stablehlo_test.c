@@ -67,6 +67,8 @@ static void what_is_given_and_constant(void **state) {
         expect_lines(x, x, (const char *[]){"(%0: tensor<2xi32>) -> (tensor<2xi32>)", "\"func.return\"(%0)", NULL});
         expect_lines(x, mask, (const char *[]){"dense<\"0x0100\"> : tensor<2xui8>", "comparison_direction NE", NULL});
         expect_lines(x, bt_mul(x, computed), (const char *[]){"dense<\"0x0200000003000000\"> : tensor<2xi32>", NULL});
+        bt_array *order = bt_argsort(bt_from((float[]){3, 1}, BT_F32, BT_SHAPE(2)), 0);
+        expect_lines(x, bt_add(x, order), (const char *[]){"dense<\"0x0100000000000000\"> : tensor<2xi32>", NULL});
         expect_lines(b, bt_bit_not(b), (const char *[]){"stablehlo.not", NULL});
         expect_lines(f, bt_mul(f, 0.1), (const char *[]){"dense<0x3FB999999999999A> : tensor<f64>", NULL});
         OK(bt_while(is_small, grow_carry, NULL, 0, &f, 1));

@@ -83,9 +83,10 @@ static bt_status record_body(module *m) {
     return status;
 }
 
-/* Of what stays the same in each call: whether every compiler makes the same bits of it. */
+/* Of what stays the same in each call: whether every compiler makes the same bits of it. Results of tuples are read, as tuples have no elements. */
 static bool keeps_bits(const bti_node *node) {
     bti_class class = bti_op_info((bti_op)node->op)->class;
+    if (node->op == BTI_OP_result) return false;
     return class == BTI_MOVEMENT || node->op == BTI_OP_cast || !bti_dtype_has_gradient((bt_dtype)node->dtype);
 }
 
