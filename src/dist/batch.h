@@ -16,6 +16,9 @@ typedef struct bti_batch_shard {
     BTI_VEC(int) cotangent_means;       /* the number of the mean */
 } bti_batch_shard;
 
+/* Its share of the whole batch. */
+static inline double bti_part_weight(const bt_part *part) { return (double)part->rows / (double)part->all_rows; }
+
 struct bt_parts {
     bti_owned head;        /* of those that are handed out */
     const char *call;      /* the public function, for errors */

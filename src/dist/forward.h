@@ -16,7 +16,9 @@ typedef struct bti_train {
 
 /* The device of the model's output, given x. */
 int bti_output_device(const bti_train *s, bti_layer_ends ends, bt_array *x);
-/* The mean loss of a part's rows, in its block. Never NULL. */
+/* In a part's block: the mean loss of its rows, never NULL; the gradients of its share of the whole one, of which the first part looks whether they come to all
+ * parameters. */
 bt_array *bti_record_loss(const bti_train *s, bt_array *x, bt_array *y);
+bt_status bti_record_gradients(const bti_train *s, const bt_part *part, bt_array *loss, bt_array **grads);
 
 #endif

@@ -93,7 +93,7 @@ bt_status bti_part_gradients(bt_array *loss, bt_shared *const *parameters, int c
     if (!shard || shard->part.rows == shard->part.all_rows)
         return bti_grad_both(loss, parameters, count, NULL, 0, grads, flows);
     BTI_TRY(bti_fail_with(bti_array_error(loss)));
-    bt_array *weighted = bt_mul(loss, bt_num((double)shard->part.rows / (double)shard->part.all_rows));
+    bt_array *weighted = bt_mul(loss, bt_num(bti_part_weight(&shard->part)));
     return shard->means.own.count ? bti_grad_through_means(shard, weighted, parameters, count, grads, flows)
                                   : bti_grad_both(weighted, parameters, count, NULL, 0, grads, flows);
 }
@@ -272,8 +272,7 @@ bt_array *bti_parts_reduce(const bt_parts *b, int output, bt_reduction how) {
         const bt_part *part = &b->shards[i].part;
         parts[i] = values[i];
         if (how == BT_REDUCE_MEAN)
-            BT_ON(bti_replica_name(b, part->replica))
-                parts[i] = bt_mul(values[i], bt_num((double)part->rows / (double)part->all_rows));
+            BT_ON(bti_replica_name(b, part->replica)) parts[i] = bt_mul(values[i], bt_num(bti_part_weight(part)));
     }
     return bti_sum_parts(b, parts, 0);
 }

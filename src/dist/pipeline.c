@@ -6,9 +6,7 @@
 #include "array/move.h"
 #include "base/alloc.h"
 #include "device/device.h"
-#include "dist/flows.h"
 #include "dist/pipeline_units.h"
-#include "nn/optimizer.h"
 #include "ops/primitive.h"
 
 /* Micro-batches that a stage has gone forward, and backward, with. */
@@ -82,15 +80,11 @@ static bt_status check_means(const bti_batch_shard *own) {
 /* outputs[]: the weighted loss of the micro-batch's rows, and its gradients. */
 static bt_status record_part(const bt_part *part, bt_array *const *xy, bt_array **outputs, void *data) {
     const pipeline *p = data;
-    const bti_train *s = p->step;
-    bool *flows = part->index ? NULL : s->flows;
-    bt_array *loss = bti_record_loss(s, xy[0], xy[1]);
+    bt_array *loss = bti_record_loss(p->step, xy[0], xy[1]);
     BTI_TRY(check_means(&p->parts->shards[0]));
-    outputs[0] = bt_mul(loss, bt_num((double)part->rows / (double)part->all_rows));
+    outputs[0] = bt_mul(loss, bt_num(bti_part_weight(part)));
     bti_sequence_last(&p->recorded->turned);
-    bt_array *scaled = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, loss);
-    BTI_TRY(bti_part_gradients(scaled, s->parameters, s->parameter_count, outputs + 1, flows));
-    return flows ? bti_check_flows(s->optimizer, s->model, s->parameters, flows, s->parameter_count, loss) : BT_OK;
+    return bti_record_gradients(p->step, part, loss, outputs + 1);
 }
 
 /* Loss and gradients of micro-batch m: only recorded. The labels are on their way at once. */
@@ -106,7 +100,7 @@ static bt_status record_rows(pipeline *p, int m) {
     BTI_TRY(bti_parts_call(p->parts, 0, record_part, p, xy));
     for (int i = 0; i < s->parameter_count; i++) add_to(&p->gradients[i], p->parts->values[1 + i]);
     add_to(&p->loss, p->parts->values[0]);
-    return add_states(p, &own->states, !m, (double)own->part.rows / (double)own->part.all_rows);
+    return add_states(p, &own->states, !m, bti_part_weight(&own->part));
 }
 
 static bt_status cut_into_units(pipeline *p, int m, bti_micro_batch *recorded) {

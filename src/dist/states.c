@@ -27,7 +27,7 @@ static bt_array *combined_state(const bt_parts *s, const bt_shared *state) {
         }
         parts[i] = bti_array_on(value);
         if (s->shard_count == 1 || !bti_dtype_is_float(bti_dtype(parts[i]))) return parts[i];
-        double weight = (double)s->shards[i].part.rows / (double)s->rows;
+        double weight = bti_part_weight(&s->shards[i].part);
         BT_ON(bti_replica_name(s, s->shards[i].part.replica))
             parts[i] = bt_cast(bt_mul(parts[i], bt_num(weight)), bti_dtype(parts[i]));
     }

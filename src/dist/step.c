@@ -4,7 +4,6 @@
 #include "array/move.h"
 #include "base/alloc.h"
 #include "device/device.h"
-#include "dist/flows.h"
 #include "dist/forward.h"
 #include "dist/pipeline.h"
 #include "nn/optimizer.h"
@@ -20,12 +19,8 @@ static void bring_to_model(const bti_train *s, bt_array **xy) {
 /* outputs[]: the mean loss of the part's rows, and the gradients of its share of the whole one. */
 static bt_status record_part(const bt_part *part, bt_array *const *xy, bt_array **outputs, void *step) {
     const bti_train *s = step;
-    bool *flows = part->index ? NULL : s->flows;
     outputs[0] = bti_record_loss(s, xy[0], xy[1]);
-    bt_array *scaled = bti_optimizer_scaled(s->optimizer, s->parameters, s->parameter_count, outputs[0]);
-    BTI_TRY(bti_part_gradients(scaled, s->parameters, s->parameter_count, outputs + 1, flows));
-    if (!flows) return BT_OK;
-    return bti_check_flows(s->optimizer, s->model, s->parameters, flows, s->parameter_count, outputs[0]);
+    return bti_record_gradients(s, part, outputs[0], outputs + 1);
 }
 
 static bt_status check_rows(bt_array *x, bt_array *y) {
