@@ -83,21 +83,16 @@ int64_t bti_state_count(const bt_layer *layer) {
     return walk.numbers;
 }
 
-bt_status bti_layer_settle(const bt_layer *layer) {
+/* Of parameters and states, to the first that fails. */
+static bt_status each_variable(const bt_layer *layer, bt_status (*what)(bt_shared *shared)) {
     for (bti_variables kind = BTI_PARAMETERS; kind <= BTI_STATES; kind++)
-        for (int i = 0; i < layer->variable_count[kind]; i++)
-            BTI_TRY(bti_shared_settle(layer->variables[kind][i].shared));
-    for (int i = 0; i < layer->child_count; i++) BTI_TRY(bti_layer_settle(layer->children[i]));
+        for (int i = 0; i < layer->variable_count[kind]; i++) BTI_TRY(what(layer->variables[kind][i].shared));
+    for (int i = 0; i < layer->child_count; i++) BTI_TRY(each_variable(layer->children[i], what));
     return BT_OK;
 }
 
-bt_status bti_layer_report(const bt_layer *layer) {
-    for (bti_variables kind = BTI_PARAMETERS; kind <= BTI_STATES; kind++)
-        for (int i = 0; i < layer->variable_count[kind]; i++)
-            BTI_TRY(bti_shared_report(layer->variables[kind][i].shared));
-    for (int i = 0; i < layer->child_count; i++) BTI_TRY(bti_layer_report(layer->children[i]));
-    return BT_OK;
-}
+bt_status bti_layer_settle(const bt_layer *layer) { return each_variable(layer, bti_shared_settle); }
+bt_status bti_layer_report(const bt_layer *layer) { return each_variable(layer, bti_shared_report); }
 
 /* --- freezing --------------------------------------------------------------------------------------------------------- */
 
