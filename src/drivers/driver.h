@@ -176,8 +176,8 @@ typedef struct bti_driver {
      * computes it. */
     bt_status (*launch_fft)(void *device, void *program, uint64_t from, uint64_t to);
 
-    /* record: an event that completes after everything launched so far. wait: blocks until it is complete and returns the error of
-     * work that failed. query never blocks. */
+    /* record: an event that completes after everything launched so far; if it fails, it has waited for all that: nobody else can, and its memory serves what comes next. wait:
+     * blocks until it is complete and returns the error of work that failed. query never blocks. */
     bt_status (*record)(void *device, bti_event *event);
     bt_status (*wait)(void *device, bti_event event);
     bt_status (*query)(void *device, bti_event event, bool *done);

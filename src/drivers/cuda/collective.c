@@ -162,14 +162,30 @@ static bt_status record_ends(const device_set *s, bti_work_end *ends) {
     return BT_OK;
 }
 
-static bt_status reduce(const device_set *s, const bti_reduction *what, int type, int operation, const bti_event *after,
+/* After a failure: nobody can wait for what was enqueued, and its memory serves what comes next. Of a lost device nothing runs any more, and its peers might wait for it forever. */
+static void wait_for_all(device_set *s) {
+    bool lost = false;
+    for (int i = 0; i < s->count; i++) lost = lost || atomic_load(&s->devices[i]->lost);
+    for (int i = 0; i < s->count && !lost; i++) {
+        if (bti_cuda_enter(s->devices[i]) != BT_OK) continue;
+        (void)bti_cu.cuStreamSynchronize(s->devices[i]->reduce);
+        (void)bti_cuda_leave(BT_OK);
+    }
+    if (lost) drop_communicators(s);
+}
+
+static bt_status reduce(device_set *s, const bti_reduction *what, int type, int operation, const bti_event *after,
                         bti_work_end *ends) {
     BTI_TRY(follow(s->devices, s->count, after));
     mark_begins(s, ends);
     bt_status status = enqueue(s, what, type, operation);
     if (status == BT_OK) status = mark_ends(s, ends);
     if (status == BT_OK) status = record_ends(s, ends);
-    for (int i = 0; i < s->count && status != BT_OK; i++) bti_cuda_drop_marks(s->devices[i], &ends[i]);
+    if (status == BT_OK) return BT_OK;
+    for (int i = 0; i < s->count; i++) bti_cuda_drop_marks(s->devices[i], &ends[i]);
+    bti_error *before = bti_error_last();
+    wait_for_all(s);
+    bti_error_put_back(before);
     return status;
 }
 

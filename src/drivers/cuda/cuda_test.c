@@ -401,6 +401,33 @@ static void an_upload_that_fails_is_ordered(void **state) {
     close_all(b, NULL);
 }
 
+/* The memory of work without an event serves others. */
+static void a_record_that_fails_waits(void **state) {
+    (void)state;
+    for (int beside = 0; beside < 2; beside++) {
+        uint64_t on_a, on_b;
+        bti_event event, made;
+        bti_work_end end;
+        char json[1200];
+        snprintf(json, sizeof json, "{\"fail\": {\"cuEventRecord\": [%d, 1]}, " TWO_CARDS "}", beside ? 2 : 1);
+        machine(json, NULL);
+        bti_cuda_device *b = open_one(B), *a = open_one(A);
+        OK(bti_driver_cuda.alloc(a, 4000, &on_a));
+        OK(bti_driver_cuda.alloc(b, 4000, &on_b));
+        OK(bti_driver_cuda.fill(a, on_a, 1, 4000));
+        if (beside) {
+            OK(bti_driver_cuda.record(a, &made));
+            expect_error(bti_driver_cuda.send(b, on_b, NULL, a, on_a, &made, 4000, &end), BT_INTERNAL, "cuEventRecord");
+            assert_int_equal(count_of("copy peer"), 1);
+        } else
+            expect_error(bti_driver_cuda.record(a, &event), BT_INTERNAL, "cuEventRecord");
+        assert_int_equal(count_of("fill"), 1);
+        bti_driver_cuda.free(a, on_a, 4000);
+        bti_driver_cuda.free(b, on_b, 4000);
+        close_all(a, b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_the_card_that_was_listed),
@@ -419,6 +446,7 @@ int main(void) {
         cmocka_unit_test(recordings_keep_their_modules),
         cmocka_unit_test(what_is_retired_without_an_event_waits),
         cmocka_unit_test(an_upload_that_fails_is_ordered),
+        cmocka_unit_test(a_record_that_fails_waits),
     };
     return cmocka_run_group_tests(tests, NULL, no_machine);
 }

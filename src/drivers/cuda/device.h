@@ -108,7 +108,7 @@ static inline CUevent bti_cuda_event(const bti_cuda_device *device, bti_event ev
 bt_status bti_cuda_check(bti_cuda_device *device, const char *call, CUresult result);
 #define BTI_CUDA_TRY(device, function, ...) BTI_TRY(bti_cuda_check(device, #function, bti_cu.function(__VA_ARGS__)))
 
-/* An event after what is on the stream so far, of its ring of numbers and with its mark. With the context current. */
+/* An event after what is on the stream so far, of its ring of numbers and with its mark; if it fails, that is complete. With the context current. */
 bt_status bti_cuda_record(bti_cuda_device *device, CUstream stream, uint64_t *recorded, uint64_t mark,
                           bti_event *event);
 

@@ -116,5 +116,6 @@ bt_status bti_cuda_record(bti_cuda_device *device, CUstream stream, uint64_t *re
     bt_status status =
         bti_cuda_check(device, "cuEventRecord", bti_cu.cuEventRecord(bti_cuda_event(device, *event), stream));
     bti_lock_give(&device->event_lock);
+    if (status != BT_OK) (void)bti_cu.cuStreamSynchronize(stream);
     return status;
 }

@@ -255,11 +255,8 @@ static bt_status send_after(bti_cuda_device *to, uint64_t target, const bti_even
         bti_cuda_check(to, "cuMemcpyPeerAsync",
                        bti_cu.cuMemcpyPeerAsync(target, to->context, source, from->context, bytes, to->receive));
     bti_cuda_mark_end(to, to->receive, end);
-    bool sent = status == BT_OK;
-    if (sent) status = bti_cuda_record(to, to->receive, &to->received, BTI_CUDA_RECEIPT, &end->event);
-    if (status == BT_OK) return BT_OK;
-    if (sent) (void)bti_cu.cuStreamSynchronize(to->receive); /* nobody can wait for it */
-    bti_cuda_drop_marks(to, end);
+    if (status == BT_OK) status = bti_cuda_record(to, to->receive, &to->received, BTI_CUDA_RECEIPT, &end->event);
+    if (status != BT_OK) bti_cuda_drop_marks(to, end);
     return status;
 }
 

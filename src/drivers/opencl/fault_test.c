@@ -180,6 +180,33 @@ static void marks_may_fail(void **state) {
     bt_error_clear();
 }
 
+static int finished;
+static cl_int (*own_finish)(cl_command_queue queue);
+static cl_int count_and_finish(cl_command_queue queue) {
+    finished++;
+    return own_finish(queue);
+}
+static cl_int no_flush(cl_command_queue queue) { return CL_OUT_OF_RESOURCES; }
+
+/* The memory of work without an event serves others. */
+static void a_record_that_fails_waits(void **state) {
+    const bti_cl_functions own = *live;
+    bti_event event;
+    own_finish = own.clFinish;
+    for (int i = 0; i < 2; i++) {
+        finished = 0;
+        live->clFinish = count_and_finish;
+        if (i)
+            live->clFlush = no_flush;
+        else
+            live->clEnqueueMarkerWithWaitList = no_marker;
+        assert_int_equal(bti_driver_opencl.record(device, &event), BT_RESOURCE_EXHAUSTED);
+        *live = own;
+        assert_true(finished >= 1);
+    }
+    bt_error_clear();
+}
+
 /* --- work that is not completed ------------------------------------------------------------------------------------- */
 
 static cl_event gate; /* of the test; events come after it */
@@ -226,6 +253,7 @@ int main(void) {
                                        cmocka_unit_test(memory_that_is_short_is_said),
                                        cmocka_unit_test(marks_tell_when_work_ran),
                                        cmocka_unit_test(marks_may_fail),
+                                       cmocka_unit_test(a_record_that_fails_waits),
                                        cmocka_unit_test(a_device_that_does_not_complete_is_late),
                                        cmocka_unit_test(a_lost_device_stays_alone)};
     bti_str reason = {0};

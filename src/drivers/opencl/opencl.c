@@ -212,15 +212,22 @@ static bt_status cl_open_device(int ordinal, const bti_allocator *allocator, voi
 
 /* --- events: the value is the cl_event, released by wait ---------------------------------------------------------- */
 
+static bt_status enqueue_marker(bti_cl_device *device, cl_event *marker) {
+    if (!bti_trace_on()) BTI_TRY(bti_cl_end_times(device));
+    BTI_CL_TRY(device, "an event", device->cl->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, marker));
+    cl_int error = device->cl->clFlush(device->queue);
+    if (error != CL_SUCCESS) device->cl->clReleaseEvent(*marker);
+    return error == CL_SUCCESS ? BT_OK : bti_cl_fail(device, "an event", error);
+}
+
 static bt_status cl_record(void *opened, bti_event *event) {
     bti_cl_device *device = opened;
-    cl_event marker;
+    cl_event marker = NULL;
     BTI_TRY(bti_cl_check(device));
-    if (!bti_trace_on()) BTI_TRY(bti_cl_end_times(device));
-    BTI_CL_TRY(device, "an event", device->cl->clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &marker));
+    bt_status status = enqueue_marker(device, &marker);
     event->value = (uint64_t)(uintptr_t)marker;
-    BTI_CL_TRY(device, "an event", device->cl->clFlush(device->queue));
-    return BT_OK;
+    for (int i = 0; i < 2 && status != BT_OK; i++) (void)device->cl->clFinish(device->queues[i]);
+    return status;
 }
 
 static bt_status cl_wait_event(void *opened, bti_event event) {
