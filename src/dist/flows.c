@@ -63,11 +63,8 @@ static bt_status add_missing_gradients(bti_str *text, const bt_layer *model, bt_
     return text->failed ? bti_no_memory() : BT_OK;
 }
 
-static bt_status tell(bt_optimizer *optimizer, bti_gradients mode, const bti_str *text, bool all) {
-    if (all || mode == BTI_GRADIENTS_NEEDED) {
-        atomic_store(&optimizer->gradients, mode); /* the next one fails as well */
-        return bti_fail(BT_FAILED_PRECONDITION, "%s", bti_str_text(text));
-    }
+static bt_status tell(bti_gradients mode, const bti_str *text, bool all) {
+    if (all || mode == BTI_GRADIENTS_NEEDED) return bti_fail(BT_FAILED_PRECONDITION, "%s", bti_str_text(text));
     bti_place place = bti_call_place();
     bti_log("%s:%d: %s: %s", bti_site_file(place.site), place.site.line, place.name, bti_str_text(text));
     return BT_OK;
@@ -80,15 +77,15 @@ bt_status bti_check_flows(bt_optimizer *optimizer, const bt_layer *model, bt_sha
     bti_gradients mode = (bti_gradients)atomic_exchange(&optimizer->gradients, BTI_GRADIENTS_KNOWN);
     int missing = 0;
     bt_shared **without = bti_calloc((size_t)count + 1, sizeof *without);
-    if (!without) return bti_no_memory();
-    for (int p = 0; p < count; p++)
+    bt_status status = without ? BT_OK : bti_no_memory();
+    for (int p = 0; p < count && without; p++)
         if (!flows[p]) without[missing++] = parameters[p];
     bti_str text = {0};
-    bt_status status = BT_OK;
-    if ((missing || !count) && mode != BTI_GRADIENTS_KNOWN) {
+    if ((missing || !count) && mode != BTI_GRADIENTS_KNOWN && status == BT_OK) {
         status = add_missing_gradients(&text, model, without, missing, count, loss);
-        if (status == BT_OK) status = tell(optimizer, mode, &text, missing == count);
+        if (status == BT_OK) status = tell(mode, &text, missing == count);
     }
+    if (status != BT_OK) atomic_store(&optimizer->gradients, mode); /* it is told again */
     bti_str_free(&text);
     bti_free(without);
     return status;
