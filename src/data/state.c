@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/quote.h"
-#include "base/str.h"
 #include "data/loader.h"
 
 /* What decides about batches beside the data. */
@@ -20,14 +20,15 @@ static identity identity_of(const bt_loader *l) {
     return (identity){b->batch, b->dataset->rows, {b->key[0], b->key[1]}, l->drop_last, b->shuffled};
 }
 
-static void write_state(bti_str *text, const identity *of, int64_t epoch, int64_t next) {
-    bti_str_addf(text, "berth-loader-1 epoch=%" PRId64 " next=%" PRId64 " batch=%" PRId64 " examples=%" PRId64, epoch,
-                 next, of->batch, of->rows);
-    if (of->shuffled)
-        bti_str_addf(text, " shuffle=%08" PRIx32 "%08" PRIx32, of->key[0], of->key[1]);
-    else
-        bti_str_add(text, " shuffle=none");
-    bti_str_addf(text, " drop_last=%d", of->drop_last);
+enum { STATE = 200 }; /* bytes */
+
+static void write_state(char text[STATE], const identity *of, int64_t epoch, int64_t next) {
+    char key[17] = "none";
+    if (of->shuffled) snprintf(key, sizeof key, "%08" PRIx32 "%08" PRIx32, of->key[0], of->key[1]);
+    snprintf(text, STATE,
+             "berth-loader-1 epoch=%" PRId64 " next=%" PRId64 " batch=%" PRId64 " examples=%" PRId64
+             " shuffle=%s drop_last=%d",
+             epoch, next, of->batch, of->rows, key, of->drop_last);
 }
 
 char *bt_loader_state(const bt_loader *loader) {
@@ -35,10 +36,10 @@ char *bt_loader_state(const bt_loader *loader) {
     bt_loader *l = (bt_loader *)(uintptr_t)loader;
     if (bti_loader_enter(l, "bt_loader_state") != BT_OK) return NULL;
     identity of = identity_of(l);
-    bti_str text = {0};
-    write_state(&text, &of, l->over ? l->epoch + 1 : l->epoch, l->over ? 0 : l->next);
+    char text[STATE];
+    write_state(text, &of, l->over ? l->epoch + 1 : l->epoch, l->over ? 0 : l->next);
     bti_loader_leave(l);
-    char *state = bti_str_take(&text);
+    char *state = bti_strdup(text);
     if (!state) (void)!bti_no_memory();
     return state;
 }
@@ -53,11 +54,9 @@ static bool read_state(const char *state, identity *of, int64_t *epoch, int64_t 
                epoch, next, &of->batch, &of->rows, key, &of->drop_last) != 6)
         return false;
     of->shuffled = sscanf(key, "%8" SCNx32 "%8" SCNx32, &of->key[0], &of->key[1]) == 2;
-    bti_str again = {0};
-    write_state(&again, of, *epoch, *next);
-    bool same = !strcmp(bti_str_text(&again), state);
-    bti_str_free(&again);
-    return same && *epoch >= 0 && *epoch <= UINT32_MAX && *next >= 0;
+    char again[STATE];
+    write_state(again, of, *epoch, *next);
+    return !strcmp(again, state) && *epoch >= 0 && *epoch <= UINT32_MAX && *next >= 0;
 }
 
 static bt_status check_identity(const identity *state, const identity *own, int64_t next, int64_t batches) {
