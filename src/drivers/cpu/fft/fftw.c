@@ -325,8 +325,8 @@ static bt_status run_lines(const bti_fft_lines *lines, const void *from, void *t
 
 /* A line of rows x columns points, so long that it would be one core's and leave its cache: Bailey, "FFTs in external or hierarchical memory" (1990). Columns are transformed;
  * point [k, j] is multiplied by e**(+-2 pi i j k / n); rows are transformed, and stored as columns. Either goes in pieces of PIECE_LINES lines, which lie one after the
- * other while they are transformed: strides of powers of two would share few places of a cache. */
-enum { LONG_LINE = 1 << 16, PIECE_LINES = 8, LEAST_SIDE = 32, STEPS = 64 };
+ * other while they are transformed, with SPACE points between them: strides of powers of two would share few places of a cache. */
+enum { LONG_LINE = 1 << 16, PIECE_LINES = 8, SPACE = 16, LEAST_SIDE = 32, STEPS = 64, AHEAD = 16 };
 
 typedef struct long_line {
     int64_t rows, columns;
@@ -334,9 +334,12 @@ typedef struct long_line {
     double turn;           /* the angle between neighbours, +-2 pi / n */
     const char *from;
     char *middle, *to;
-    kept_plan *plan; /* of PIECE_LINES lines, in place */
+    kept_plan *plan; /* of PIECE_LINES lines: in place, or from the middle */
     atomic_int status;
 } long_line;
+
+static int64_t length_of(const long_line *line) { return line->of_columns ? line->rows : line->columns; }
+static int64_t lines_of(const long_line *line) { return line->of_columns ? line->columns : line->rows; }
 
 /* Both are multiples of PIECE_LINES, and near each other; false: the number has no such factors. */
 static bool find_sides(const bti_fft_lines *l, long_line *line) {
@@ -361,6 +364,12 @@ static void powers_of(double angle, double (*powers)[2]) {
     }
 }
 
+/* Rows lie pages apart, so the hardware does not see what comes next. */
+static inline void fetch(const void *row, size_t bytes, bool to_write) {
+    for (size_t at = 0; at < bytes; at += 64)
+        to_write ? __builtin_prefetch((const char *)row + at, 1) : __builtin_prefetch((const char *)row + at, 0);
+}
+
 /* turn: line number `number` of `length` points. gather: columns as lines. store: lines as columns of [length, across]. */
 #define LINES_OF(type)                                                                                               \
     static void turn_##type(const long_line *line, int64_t number, int64_t length, type *at) {                       \
@@ -378,65 +387,79 @@ static void powers_of(double angle, double (*powers)[2]) {
         }                                                                                                            \
     }                                                                                                                \
     static void gather_##type(const type *from, int64_t across, int64_t length, type *to) {                          \
-        for (int64_t k = 0; k < length; k++)                                                                         \
+        for (int64_t k = 0; k < length; k++) {                                                                       \
+            fetch(from + 2 * (k + AHEAD < length ? k + AHEAD : k) * across, 2 * PIECE_LINES * sizeof *from, false);  \
             for (int i = 0; i < PIECE_LINES; i++)                                                                    \
-                memcpy(to + 2 * (i * length + k), from + 2 * (k * across + i), 2 * sizeof *to);                      \
+                memcpy(to + 2 * (i * (length + SPACE) + k), from + 2 * (k * across + i), 2 * sizeof *to);            \
+        }                                                                                                            \
     }                                                                                                                \
     static void store_##type(const type *from, int64_t across, int64_t length, type *to) {                           \
-        for (int64_t k = 0; k < length; k++)                                                                         \
+        for (int64_t k = 0; k < length; k++) {                                                                       \
+            fetch(to + 2 * (k + AHEAD < length ? k + AHEAD : k) * across, 2 * PIECE_LINES * sizeof *to, true);       \
             for (int i = 0; i < PIECE_LINES; i++)                                                                    \
-                memcpy(to + 2 * (k * across + i), from + 2 * (i * length + k), 2 * sizeof *to);                      \
+                memcpy(to + 2 * (k * across + i), from + 2 * (i * (length + SPACE) + k), 2 * sizeof *to);            \
+        }                                                                                                            \
     }                                                                                                                \
-    /* `at`: where the lines of the piece are transformed. The result's memory has room for columns. */              \
-    static bool run_piece_##type(const long_line *line, int64_t first, bti_library_calls *calls) {                   \
-        int64_t length = line->of_columns ? line->rows : line->columns;                                              \
-        int64_t across = line->of_columns ? line->columns : line->rows;                                              \
-        type *to = (type *)(void *)(line->of_columns ? line->middle : line->to) + 2 * first;                         \
-        type *at = (type *)(void *)(line->of_columns ? line->to : line->middle) + 2 * first * length;                \
-        bti_guest guest;                                                                                             \
-        if (line->of_columns) gather_##type((const type *)(const void *)line->from + 2 * first, across, length, at); \
-        if (!bti_library_visit(calls, &guest)) return false;                                                         \
-        run_plan(line->plan, at, at);                                                                                \
-        bti_library_part(&guest);                                                                                    \
-        for (int i = 0; i < PIECE_LINES && line->of_columns; i++)                                                    \
-            turn_##type(line, first + i, length, at + 2 * i * length);                                               \
-        store_##type(at, across, length, to);                                                                        \
-        return true;                                                                                                 \
+    /* `room`: where the lines of the piece are transformed. */                                                      \
+    static void run_piece_##type(const long_line *line, int64_t first, type *room) {                                 \
+        int64_t length = length_of(line), across = lines_of(line);                                                   \
+        type *middle = (type *)(void *)line->middle;                                                                 \
+        if (!line->of_columns) {                                                                                     \
+            run_plan(line->plan, middle + 2 * first * length, room);                                                 \
+            store_##type(room, across, length, (type *)(void *)line->to + 2 * first);                                \
+            return;                                                                                                  \
+        }                                                                                                            \
+        gather_##type((const type *)(const void *)line->from + 2 * first, across, length, room);                     \
+        run_plan(line->plan, room, room);                                                                            \
+        for (int i = 0; i < PIECE_LINES; i++) turn_##type(line, first + i, length, room + 2 * i * (length + SPACE)); \
+        store_##type(room, across, length, middle + 2 * first);                                                      \
     }
 LINES_OF(float)
 LINES_OF(double)
 
+static size_t point_bytes(const long_line *line) { return 2 * (line->wide ? sizeof(double) : sizeof(float)); }
+
 static void run_lines_of_pieces(void *context, int64_t begin, int64_t end) {
     static bti_library_calls calls;
     long_line *line = context;
-    for (int64_t piece = begin; piece < end; piece++) {
-        int64_t first = piece * PIECE_LINES;
-        bool done = line->wide ? run_piece_double(line, first, &calls) : run_piece_float(line, first, &calls);
-        if (!done) atomic_store(&line->status, BT_CANCELLED);
+    bti_guest guest;
+    void *room = bti_alloc_aligned(ALIGNMENT, (size_t)(PIECE_LINES * (length_of(line) + SPACE)) * point_bytes(line));
+    if (!room || !bti_library_visit(&calls, &guest)) {
+        atomic_store(&line->status, room ? BT_CANCELLED : BT_RESOURCE_EXHAUSTED);
+        bti_free(room);
+        return;
     }
+    for (int64_t piece = begin; piece < end; piece++)
+        line->wide ? run_piece_double(line, piece * PIECE_LINES, room)
+                   : run_piece_float(line, piece * PIECE_LINES, room);
+    bti_library_part(&guest);
+    bti_free(room);
 }
 
 /* Its columns, or its rows. */
 static bt_status run_pass(const bti_fft_lines *l, long_line *line, bool of_columns) {
     static bti_library_calls calls;
-    int length = (int)(of_columns ? line->rows : line->columns);
+    line->of_columns = of_columns;
+    int length = (int)length_of(line);
     const layout of = {.kind = l->kind,
                        .wide = line->wide,
                        .n = length,
                        .lines = PIECE_LINES,
                        .step = 1,
-                       .apart = {length, length},
-                       .in_place = true,
+                       .apart = {of_columns ? length + SPACE : length, length + SPACE},
+                       .in_place = of_columns,
                        .aligned = true};
+    char *elsewhere = line->middle + ALIGNMENT; /* planning without measuring touches nothing */
     bti_guest guest;
-    line->of_columns = of_columns;
     if (!bti_library_visit(&calls, &guest)) return bti_fail(BT_CANCELLED, "the process is ending");
-    line->plan = take_plan(&of, line->middle, line->middle);
+    line->plan = take_plan(&of, line->middle, of_columns ? line->middle : elsewhere);
     bti_library_part(&guest);
     if (!line->plan) return bti_no_memory();
-    bti_parallel((of_columns ? line->columns : line->rows) / PIECE_LINES, 1, run_lines_of_pieces, line);
+    bti_parallel(lines_of(line) / PIECE_LINES, 1, run_lines_of_pieces, line);
     give_plan(line->plan);
-    return atomic_load(&line->status) == BT_OK ? BT_OK : bti_fail(BT_CANCELLED, "the process is ending");
+    bt_status status = (bt_status)atomic_load(&line->status);
+    if (status == BT_RESOURCE_EXHAUSTED) return bti_no_memory();
+    return status == BT_OK ? BT_OK : bti_fail(BT_CANCELLED, "the process is ending");
 }
 
 static bt_status run_long_line(const bti_fft_lines *l, long_line *line, const char *from, char *to) {
@@ -445,20 +468,15 @@ static bt_status run_long_line(const bti_fft_lines *l, long_line *line, const ch
     return run_pass(l, line, false);
 }
 
-/* Lines of aligned memory alone are transformed where they are to be. */
-static bt_status run_long_lines(const bti_fft_lines *l, long_line *line, const char *from, char *to, bool aligned) {
-    int64_t bytes = l->n * 2 * (int64_t)bt_dtype_size(l->part);
-    char *room = aligned ? NULL : bti_alloc_aligned(ALIGNMENT, (size_t)bytes);
-    bt_status status = aligned || room ? BT_OK : bti_no_memory();
+static bt_status run_long_lines(const bti_fft_lines *l, long_line *line, const char *from, char *to) {
     line->wide = l->part == BT_F64;
     line->turn = (l->kind == BTI_FFT_FORWARD ? -2 : 2) * M_PI / (double)l->n;
-    if (status == BT_OK && !(line->middle = bti_alloc_aligned(ALIGNMENT, (size_t)bytes))) status = bti_no_memory();
-    for (int64_t i = 0; i < l->outer && status == BT_OK; i++) {
-        status = run_long_line(l, line, from + i * bytes, room ? room : to + i * bytes);
-        if (room) memcpy(to + i * bytes, room, (size_t)bytes);
-    }
+    size_t bytes = (size_t)l->n * point_bytes(line);
+    if (!(line->middle = bti_alloc_aligned(ALIGNMENT, bytes))) return bti_no_memory();
+    bt_status status = BT_OK;
+    for (int64_t i = 0; i < l->outer && status == BT_OK; i++)
+        status = run_long_line(l, line, from + (size_t)i * bytes, to + (size_t)i * bytes);
     bti_free(line->middle);
-    bti_free(room);
     return status;
 }
 
@@ -473,7 +491,6 @@ bt_status bti_fft_run(const bti_fft_lines *lines, const void *from, void *to) {
         bti_product_library_state(&libraries[lines->part == BT_F64], &state);
         return bti_fail(BT_UNIMPLEMENTED, "needs FFTW: %s", state.reason);
     }
-    bool aligned = (uintptr_t)to % ALIGNMENT == 0, apart = from != to;
-    if (apart && find_sides(lines, &line)) return run_long_lines(lines, &line, from, to, aligned);
+    if (find_sides(lines, &line)) return run_long_lines(lines, &line, from, to);
     return run_lines(lines, from, to);
 }
