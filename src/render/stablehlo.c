@@ -70,7 +70,7 @@ static bti_hlo_value write_effect(bti_hlo *w, const bti_node *node, const bti_hl
     case BTI_OP_barrier: {
         bti_hlo_value made[2] = {in[0], in[1]};
         int id = bti_hlo_begin(w, "optimization_barrier", 2, 2, in);
-        bti_hlo_end(w, 2, in, 2, made, id, NULL);
+        bti_hlo_end(w, 2, in, 2, made, id);
         return made[0];
     }
     default: bti_hlo_refuse(w, node, "it is a variable's value, which is not among the inputs"); return in[0];
@@ -137,19 +137,23 @@ static void write_arguments(bti_hlo *w, const bti_hlo_graph *graph) {
     }
 }
 
-static void write_return(bti_hlo *w, const bti_hlo_graph *graph) {
-    bti_str names = {0}, types = {0};
-    for (int i = 0; i < graph->output_count && w->status == BT_OK; i++) {
-        bti_hlo_value value = bti_hlo_of(w, graph->outputs[i]);
-        bti_str_add(&names, i ? ", " : "");
-        bti_hlo_add_value(&names, value);
-        bti_str_add(&types, i ? ", " : "");
-        bti_hlo_add_type(&types, &value.type);
+static void write_output_types(bti_hlo *w, const bti_hlo_graph *graph) {
+    for (int i = 0; i < graph->output_count; i++) {
+        bti_type type = bti_type_of(graph->outputs[i]);
+        bti_str_add(&w->text, i ? ", " : "");
+        bti_hlo_add_type(&w->text, &type);
     }
-    bti_str_addf(&w->text, "    \"func.return\"(%s) : (%s) -> ()\n", bti_str_text(&names), bti_str_text(&types));
-    w->text.failed |= names.failed || types.failed;
-    bti_str_free(&names);
-    bti_str_free(&types);
+}
+
+static void write_return(bti_hlo *w, const bti_hlo_graph *graph) {
+    bti_str_add(&w->text, "    \"func.return\"(");
+    for (int i = 0; i < graph->output_count; i++) {
+        bti_str_add(&w->text, i ? ", " : "");
+        bti_hlo_add_value(&w->text, bti_hlo_of(w, graph->outputs[i]));
+    }
+    bti_str_add(&w->text, ") : (");
+    write_output_types(w, graph);
+    bti_str_add(&w->text, ") -> ()\n");
 }
 
 bt_status bti_stablehlo_text(const bti_hlo_graph *graph, bti_str *text) {
@@ -157,11 +161,7 @@ bt_status bti_stablehlo_text(const bti_hlo_graph *graph, bti_str *text) {
     bti_str_addf(&w.text, "module @%s {\n  func.func public @main(", graph->name);
     write_arguments(&w, graph);
     bti_str_add(&w.text, ") -> (");
-    for (int i = 0; i < graph->output_count; i++) {
-        bti_type type = bti_type_of(graph->outputs[i]);
-        bti_str_add(&w.text, i ? ", " : "");
-        bti_hlo_add_type(&w.text, &type);
-    }
+    write_output_types(&w, graph);
     bti_str_add(&w.text, ") {\n");
     w.depth = 2;
     for (int i = 0; i < graph->constant_count; i++) {
@@ -174,6 +174,7 @@ bt_status bti_stablehlo_text(const bti_hlo_graph *graph, bti_str *text) {
     if (w.status == BT_OK && w.text.failed) w.status = bti_no_memory();
     if (w.status == BT_OK) bti_str_add_bytes(text, w.text.text, w.text.length);
     bti_str_free(&w.text);
+    bti_str_free(&w.attributes);
     bti_vec_free(&w.values);
     bti_numbers_free(&w.numbers);
     return w.status;

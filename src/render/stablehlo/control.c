@@ -40,7 +40,7 @@ static void leave_region(bti_hlo *w, loop_state *state) {
 
 static void close_loop(bti_hlo *w, loop_state *state, int id) {
     for (int i = 0; i < state->count; i++) state->here[i].type = state->begins[i].type;
-    bti_hlo_end(w, state->count, state->begins, state->count, state->here, id, NULL);
+    bti_hlo_end(w, state->count, state->begins, state->count, state->here, id);
 }
 
 /* --- scan -------------------------------------------------------------------------------------------------------------- */
@@ -48,14 +48,10 @@ static void close_loop(bti_hlo *w, loop_state *state, int id) {
 static bti_hlo_value scanned_row(bti_hlo *w, bti_hlo_value rows, bti_hlo_value at) {
     bti_hlo_value inputs[1 + BTI_MAX_RANK] = {rows, at}, zero = counter_at(w, 0);
     bti_type type = rows.type;
-    bti_str sizes = {0};
     type.shape[0] = 1;
     for (int i = 1; i < type.rank; i++) inputs[1 + i] = zero;
-    bti_hlo_add_list(&sizes, type.shape, type.rank);
-    bti_hlo_value row =
-        bti_hlo_line(w, "dynamic_slice", type, 1 + type.rank, inputs, "slice_sizes = %s", bti_str_text(&sizes));
-    w->text.failed |= sizes.failed;
-    bti_str_free(&sizes);
+    bti_hlo_attribute_list(w, "slice_sizes", type.shape, type.rank);
+    bti_hlo_value row = bti_hlo_line(w, "dynamic_slice", type, 1 + type.rank, inputs);
     return bti_hlo_reshape(w, row, type.rank - 1, type.shape + 1);
 }
 
@@ -65,7 +61,7 @@ static bti_hlo_value with_row(bti_hlo *w, bti_hlo_value rows, bti_hlo_value row,
     for (int i = 1; i < rows.type.rank; i++) shape[i] = rows.type.shape[i];
     inputs[1] = bti_hlo_reshape(w, row, rows.type.rank, shape);
     for (int i = 0; i < rows.type.rank; i++) inputs[2 + i] = i ? zero : at;
-    return bti_hlo_line(w, "dynamic_update_slice", rows.type, 2 + rows.type.rank, inputs, NULL);
+    return bti_hlo_line(w, "dynamic_update_slice", rows.type, 2 + rows.type.rank, inputs);
 }
 
 /* State: the counter, what is carried, rows that are made, then what is given by rows and whole. */
@@ -156,7 +152,7 @@ static void write_cond(bti_hlo *w, const bti_node *node, const bti_hlo_value *in
         bti_hlo_return(w, count, made);
     }
     for (int i = 0; i < count; i++) made[i].type = *bti_tuple_type(node->tuple, i);
-    bti_hlo_end(w, 1, &condition, count, made, id, NULL);
+    bti_hlo_end(w, 1, &condition, count, made, id);
     bti_hlo_set(w, node, count, made);
     bti_free(made);
 }

@@ -235,10 +235,10 @@ static bti_hlo_value write_own(bti_hlo *w, const bti_node *node, const bti_hlo_v
     switch (node->op) {
     case BTI_OP_where: return bti_hlo_select(w, in[0], in[1], in[2]);
     case BTI_OP_cast: return bti_hlo_cast(w, in[0], (bt_dtype)node->dtype);
-    case BTI_OP_bitcast: return bti_hlo_line(w, "bitcast_convert", type, 1, in, NULL);
-    case BTI_OP_complex: return bti_hlo_line(w, "complex", type, 2, in, NULL);
-    case BTI_OP_real: return bti_hlo_line(w, "real", type, 1, in, NULL);
-    case BTI_OP_imag: return bti_hlo_line(w, "imag", type, 1, in, NULL);
+    case BTI_OP_bitcast: return bti_hlo_line(w, "bitcast_convert", type, 1, in);
+    case BTI_OP_complex: return bti_hlo_line(w, "complex", type, 2, in);
+    case BTI_OP_real: return bti_hlo_line(w, "real", type, 1, in);
+    case BTI_OP_imag: return bti_hlo_line(w, "imag", type, 1, in);
     default: return bti_hlo_random(w, node, in);
     }
 }

@@ -1,6 +1,5 @@
 /* Reductions, running folds, sorts and selections. */
 #include <math.h>
-#include <stdio.h>
 
 #include "ir/dtype.h"
 #include "render/stablehlo/writer.h"
@@ -51,36 +50,24 @@ bti_hlo_value bti_hlo_fold(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
 bti_hlo_value bti_hlo_running(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
     bti_op op = (bti_op)node->op;
     int axis = node->attr->running.axis;
-    int64_t size = node->shape[axis], ones[BTI_MAX_RANK], window[BTI_MAX_RANK];
+    int64_t size = node->shape[axis], ones[BTI_MAX_RANK], window[BTI_MAX_RANK], pads[BTI_MAX_RANK][2] = {{0}};
     if (!bti_node_count(node)) return x;
     x = widened(w, op, x);
     bt_dtype dtype = x.type.dtype;
     bti_hlo_value inputs[2] = {x, start_of(w, op, dtype)}, made = {.type = x.type};
-    bti_str attributes = {0};
     for (int i = 0; i < node->rank; i++) {
         ones[i] = 1;
         window[i] = i == axis ? size : 1;
     }
-    bti_str_add(&attributes, "window_dimensions = ");
-    bti_hlo_add_list(&attributes, window, node->rank);
-    bti_str_add(&attributes, ", window_strides = ");
-    bti_hlo_add_list(&attributes, ones, node->rank);
-    bti_str_add(&attributes, ", base_dilations = ");
-    bti_hlo_add_list(&attributes, ones, node->rank);
-    bti_str_add(&attributes, ", window_dilations = ");
-    bti_hlo_add_list(&attributes, ones, node->rank);
-    bti_str_add(&attributes, ", padding = dense<[");
-    for (int i = 0; i < node->rank; i++) {
-        long long before = i == axis ? size - 1 : 0;
-        bool reverse = node->attr->running.reverse;
-        bti_str_addf(&attributes, "%s[%lld, %lld]", i ? ", " : "", reverse ? 0 : before, reverse ? before : 0);
-    }
-    bti_str_addf(&attributes, "]> : tensor<%dx2xi64>", node->rank);
+    pads[axis][node->attr->running.reverse] = size - 1;
     int id = bti_hlo_begin(w, "reduce_window", 1, 2, inputs);
     bti_hlo_combine(w, combining(op, dtype), dtype);
-    bti_hlo_end(w, 2, inputs, 1, &made, id, bti_str_text(&attributes));
-    w->text.failed |= attributes.failed;
-    bti_str_free(&attributes);
+    bti_hlo_attribute_list(w, "window_dimensions", window, node->rank);
+    bti_hlo_attribute_list(w, "window_strides", ones, node->rank);
+    bti_hlo_attribute_list(w, "base_dilations", ones, node->rank);
+    bti_hlo_attribute_list(w, "window_dilations", ones, node->rank);
+    bti_hlo_attribute_pairs(w, "padding", pads, node->rank);
+    bti_hlo_end(w, 2, inputs, 1, &made, id);
     return bti_hlo_convert(w, made, (bt_dtype)node->dtype);
 }
 
@@ -99,19 +86,9 @@ static bti_hlo_value comes_first(bti_hlo *w, bool descending, bti_hlo_value a, b
 static bti_hlo_value first_of(bti_hlo *w, bti_hlo_value x, int axis, int64_t count) {
     int64_t zero[BTI_MAX_RANK] = {0}, ones[BTI_MAX_RANK];
     bti_type type = x.type;
-    bti_str starts = {0}, ends = {0}, steps = {0};
     type.shape[axis] = count;
     for (int i = 0; i < type.rank; i++) ones[i] = 1;
-    bti_hlo_add_list(&starts, zero, type.rank);
-    bti_hlo_add_list(&ends, type.shape, type.rank);
-    bti_hlo_add_list(&steps, ones, type.rank);
-    bti_hlo_value made = bti_hlo_line(w, "slice", type, 1, &x, "start_indices = %s, limit_indices = %s, strides = %s",
-                                      bti_str_text(&starts), bti_str_text(&ends), bti_str_text(&steps));
-    w->text.failed |= starts.failed || ends.failed || steps.failed;
-    bti_str_free(&starts);
-    bti_str_free(&ends);
-    bti_str_free(&steps);
-    return made;
+    return bti_hlo_slice(w, x, type, zero, type.shape, ones);
 }
 
 void bti_hlo_order(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
@@ -119,15 +96,15 @@ void bti_hlo_order(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
     int axis = bti_attr_axis((bti_op)node->op, node->attr);
     bt_dtype dtypes[2] = {x.type.dtype, BT_I32};
     bti_hlo_value inputs[2] = {x, bti_hlo_iota(w, bti_hlo_like(&x.type, BT_I32), axis)}, arguments[4], made[2];
-    char attributes[64];
-    snprintf(attributes, sizeof attributes, "dimension = %d : i64, is_stable = true", axis);
     int id = bti_hlo_begin(w, "sort", 2, 2, inputs);
     for (int i = 0; i < 4; i++) arguments[i].type = bti_hlo_scalar(dtypes[i / 2]);
     bti_hlo_region(w, 4, arguments);
     bti_hlo_value first = comes_first(w, descending, arguments[0], arguments[1]);
     bti_hlo_return(w, 1, &first);
     for (int i = 0; i < 2; i++) made[i].type = inputs[i].type;
-    bti_hlo_end(w, 2, inputs, 2, made, id, attributes);
+    bti_str_addf(bti_hlo_attribute(w, "dimension"), "%d : i64", axis);
+    bti_str_add(bti_hlo_attribute(w, "is_stable"), "true");
+    bti_hlo_end(w, 2, inputs, 2, made, id);
     for (int i = 0; i < 2 && descending; i++) made[i] = first_of(w, made[i], axis, node->attr->top.k);
     bti_hlo_set(w, node, 2, made);
 }

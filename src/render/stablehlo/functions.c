@@ -33,9 +33,9 @@ static bti_hlo_value exp_minus_square(bti_hlo *w, bti_hlo_value x) {
     bool wide = x.type.dtype == BT_F64;
     bti_type bits = bti_hlo_like(&x.type, wide ? BT_U64 : BT_U32);
     bti_hlo_value mask = bti_hlo_bits(w, bits, wide ? UINT64_MAX << 27 : UINT64_C(0xFFFFF000));
-    bti_hlo_value high = bti_hlo_line(w, "bitcast_convert", bits, 1, &x, NULL);
+    bti_hlo_value high = bti_hlo_line(w, "bitcast_convert", bits, 1, &x);
     high = bti_hlo_binary(w, "and", high, mask);
-    high = bti_hlo_line(w, "bitcast_convert", x.type, 1, &high, NULL);
+    high = bti_hlo_line(w, "bitcast_convert", x.type, 1, &high);
     bti_hlo_value square = bti_hlo_binary(w, "multiply", high, high);
     bti_hlo_value rest =
         bti_hlo_binary(w, "multiply", bti_hlo_binary(w, "subtract", x, high), bti_hlo_binary(w, "add", x, high));

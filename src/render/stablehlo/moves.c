@@ -4,26 +4,12 @@
 #include "ir/dtype.h"
 #include "render/stablehlo/writer.h"
 
-static void add_named_list(bti_str *text, const char *name, const int64_t *numbers, int count) {
-    bti_str_addf(text, "%s%s = ", text->length ? ", " : "", name);
-    bti_hlo_add_list(text, numbers, count);
-}
-
-static bti_hlo_value line_with(bti_hlo *w, const char *name, bti_type type, int count, const bti_hlo_value *inputs,
-                               bti_str *attributes) {
-    bti_hlo_value made = bti_hlo_line(w, name, type, count, inputs, "%s", bti_str_text(attributes));
-    w->text.failed |= attributes->failed;
-    bti_str_free(attributes);
-    return made;
-}
-
 /* --- views ------------------------------------------------------------------------------------------------------------- */
 
 /* Steps below 0: of the axis turned around. */
 static bti_hlo_value write_slice(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
     int64_t starts[BTI_MAX_RANK], ends[BTI_MAX_RANK], steps[BTI_MAX_RANK];
     uint32_t turned = 0;
-    bti_str attributes = {0};
     for (int i = 0; i < node->rank; i++) {
         int64_t step = node->attr->slice.step[i], start = node->attr->slice.start[i];
         bool back = step < 0;
@@ -32,11 +18,7 @@ static bti_hlo_value write_slice(bti_hlo *w, const bti_node *node, bti_hlo_value
         starts[i] = !node->shape[i] ? 0 : back ? x.type.shape[i] - 1 - start : start;
         ends[i] = node->shape[i] ? starts[i] + (node->shape[i] - 1) * steps[i] + 1 : starts[i];
     }
-    x = bti_hlo_reverse(w, x, turned);
-    add_named_list(&attributes, "start_indices", starts, node->rank);
-    add_named_list(&attributes, "limit_indices", ends, node->rank);
-    add_named_list(&attributes, "strides", steps, node->rank);
-    return line_with(w, "slice", bti_type_of(node), 1, &x, &attributes);
+    return bti_hlo_slice(w, bti_hlo_reverse(w, x, turned), bti_type_of(node), starts, ends, steps);
 }
 
 bti_hlo_value bti_hlo_move(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
@@ -53,12 +35,11 @@ bti_hlo_value bti_hlo_move(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
 static bti_hlo_value write_pad(bti_hlo *w, const bti_node *node, const bti_hlo_value *in) {
     int64_t after[BTI_MAX_RANK], none[BTI_MAX_RANK] = {0};
     bti_hlo_value inputs[2] = {in[0], in[1].type.rank ? bti_hlo_reshape(w, in[1], 0, NULL) : in[1]};
-    bti_str attributes = {0};
     for (int i = 0; i < node->rank; i++) after[i] = node->shape[i] - in[0].type.shape[i] - node->attr->pad.before[i];
-    add_named_list(&attributes, "edge_padding_low", node->attr->pad.before, node->rank);
-    add_named_list(&attributes, "edge_padding_high", after, node->rank);
-    add_named_list(&attributes, "interior_padding", none, node->rank);
-    return line_with(w, "pad", bti_type_of(node), 2, inputs, &attributes);
+    bti_hlo_attribute_list(w, "edge_padding_low", node->attr->pad.before, node->rank);
+    bti_hlo_attribute_list(w, "edge_padding_high", after, node->rank);
+    bti_hlo_attribute_list(w, "interior_padding", none, node->rank);
+    return bti_hlo_line(w, "pad", bti_type_of(node), 2, inputs);
 }
 
 /* --- rows by index ----------------------------------------------------------------------------------------------------- */
@@ -80,7 +61,7 @@ static bti_hlo_value missing(bti_hlo *w, bti_type type) {
     if (bti_dtype_is_complex(type.dtype)) {
         bti_type part = bti_hlo_like(&type, type.dtype == BT_C64 ? BT_F32 : BT_F64);
         bti_hlo_value nan = bti_hlo_number(w, part, (double)NAN);
-        return bti_hlo_line(w, "complex", type, 2, (bti_hlo_value[]){nan, nan}, NULL);
+        return bti_hlo_line(w, "complex", type, 2, (bti_hlo_value[]){nan, nan});
     }
     if (type.dtype == BT_F8E4M3) return bti_hlo_bits(w, type, 0x7F);
     if (type.dtype == BT_F8E5M2) return bti_hlo_bits(w, type, 0x7E);
@@ -106,6 +87,13 @@ static void add_numbers(bti_str *text, const char *name, const int64_t *numbers,
     bti_str_add(text, "]");
 }
 
+/* Its dimension_numbers are there. */
+static bti_hlo_value write_gather(bti_hlo *w, bti_type type, const bti_hlo_value *inputs, const int64_t *sizes) {
+    bti_str_add(bti_hlo_attribute(w, "indices_are_sorted"), "false");
+    bti_hlo_attribute_list(w, "slice_sizes", sizes, inputs[0].type.rank);
+    return bti_hlo_line(w, "gather", type, 2, inputs);
+}
+
 static bti_hlo_value write_take(bti_hlo *w, const bti_node *node, const bti_hlo_value *in) {
     int axis = node->attr->axis.axis, rank = node->rank;
     int64_t kept[BTI_MAX_RANK], sizes[BTI_MAX_RANK], collapsed = axis, dims[1] = {axis};
@@ -113,15 +101,14 @@ static bti_hlo_value write_take(bti_hlo *w, const bti_node *node, const bti_hlo_
     if (!in[0].type.shape[axis]) return missing(w, type); /* of no rows */
     bti_hlo_value index = from_start(w, in[1], in[0].type.shape[axis]);
     bti_hlo_value inputs[2] = {in[0], as_rows(w, index)};
-    bti_str attributes = {0};
     for (int i = 0; i < rank; i++) sizes[i] = i == axis ? 1 : in[0].type.shape[i];
-    bti_str_add(&attributes, "dimension_numbers = #stablehlo.gather<");
-    add_numbers(&attributes, "offset_dims", kept, others(rank, axis, kept));
-    add_numbers(&attributes, ", collapsed_slice_dims", &collapsed, 1);
-    add_numbers(&attributes, ", start_index_map", dims, 1);
-    bti_str_add(&attributes, ", index_vector_dim = 1>, indices_are_sorted = false");
-    add_named_list(&attributes, "slice_sizes", sizes, rank);
-    bti_hlo_value rows = line_with(w, "gather", type, 2, inputs, &attributes);
+    bti_str *dimensions = bti_hlo_attribute(w, "dimension_numbers");
+    bti_str_add(dimensions, "#stablehlo.gather<");
+    add_numbers(dimensions, "offset_dims", kept, others(rank, axis, kept));
+    add_numbers(dimensions, ", collapsed_slice_dims", &collapsed, 1);
+    add_numbers(dimensions, ", start_index_map", dims, 1);
+    bti_str_add(dimensions, ", index_vector_dim = 1>");
+    bti_hlo_value rows = write_gather(w, type, inputs, sizes);
     bti_hlo_value inside =
         bti_hlo_broadcast(w, is_inside(w, index, in[0].type.shape[axis]), dims, bti_hlo_like(&type, BT_BOOL));
     return bti_hlo_select(w, inside, rows, missing(w, type));
@@ -133,17 +120,16 @@ static bti_hlo_value write_gather_axis(bti_hlo *w, const bti_node *node, const b
     bti_type type = bti_type_of(node);
     if (!in[0].type.shape[axis]) return missing(w, type);
     bti_hlo_value index = from_start(w, in[1], in[0].type.shape[axis]), inputs[2] = {in[0], index};
-    bti_str attributes = {0};
     int count = others(rank, axis, rest);
     for (int i = 0; i < rank; i++) sizes[i] = 1;
-    bti_str_add(&attributes, "dimension_numbers = #stablehlo.gather<");
-    add_numbers(&attributes, "collapsed_slice_dims", &along, 1);
-    add_numbers(&attributes, ", operand_batching_dims", rest, count);
-    add_numbers(&attributes, ", start_indices_batching_dims", rest, count);
-    add_numbers(&attributes, ", start_index_map", &along, 1);
-    bti_str_addf(&attributes, ", index_vector_dim = %d>, indices_are_sorted = false", rank);
-    add_named_list(&attributes, "slice_sizes", sizes, rank);
-    bti_hlo_value made = line_with(w, "gather", type, 2, inputs, &attributes);
+    bti_str *dimensions = bti_hlo_attribute(w, "dimension_numbers");
+    bti_str_add(dimensions, "#stablehlo.gather<");
+    add_numbers(dimensions, "collapsed_slice_dims", &along, 1);
+    add_numbers(dimensions, ", operand_batching_dims", rest, count);
+    add_numbers(dimensions, ", start_indices_batching_dims", rest, count);
+    add_numbers(dimensions, ", start_index_map", &along, 1);
+    bti_str_addf(dimensions, ", index_vector_dim = %d>", rank);
+    bti_hlo_value made = write_gather(w, type, inputs, sizes);
     return bti_hlo_select(w, is_inside(w, index, in[0].type.shape[axis]), made, missing(w, type));
 }
 
@@ -165,22 +151,21 @@ static bti_hlo_value write_scatter(bti_hlo *w, const bti_node *node, const bti_h
     bool by_rows = op == BTI_OP_scatter_add;
     bti_hlo_value index = from_start(w, in[1], node->shape[axis]), made = {.type = bti_type_of(node)};
     bti_hlo_value inputs[3] = {in[0], by_rows ? as_rows(w, index) : index, in[2]};
-    bti_str attributes = {0};
-    bti_str_add(&attributes, "scatter_dimension_numbers = #stablehlo.scatter<");
-    add_numbers(&attributes, "update_window_dims", by_rows ? rest : &none, by_rows ? count : 0);
-    add_numbers(&attributes, ", inserted_window_dims", &along, 1);
-    if (!by_rows) {
-        add_numbers(&attributes, ", input_batching_dims", rest, count);
-        add_numbers(&attributes, ", scatter_indices_batching_dims", rest, count);
-    }
-    add_numbers(&attributes, ", scatter_dims_to_operand_dims", &along, 1);
-    bti_str_addf(&attributes, ", index_vector_dim = %d>, indices_are_sorted = false, unique_indices = false",
-                 by_rows ? 1 : rank);
     int id = bti_hlo_begin(w, "scatter", 1, 3, inputs);
     bti_hlo_combine(w, scattering(op, made.type.dtype), made.type.dtype);
-    bti_hlo_end(w, 3, inputs, 1, &made, id, bti_str_text(&attributes));
-    w->text.failed |= attributes.failed;
-    bti_str_free(&attributes);
+    bti_str *dimensions = bti_hlo_attribute(w, "scatter_dimension_numbers");
+    bti_str_add(dimensions, "#stablehlo.scatter<");
+    add_numbers(dimensions, "update_window_dims", by_rows ? rest : &none, by_rows ? count : 0);
+    add_numbers(dimensions, ", inserted_window_dims", &along, 1);
+    if (!by_rows) {
+        add_numbers(dimensions, ", input_batching_dims", rest, count);
+        add_numbers(dimensions, ", scatter_indices_batching_dims", rest, count);
+    }
+    add_numbers(dimensions, ", scatter_dims_to_operand_dims", &along, 1);
+    bti_str_addf(dimensions, ", index_vector_dim = %d>", by_rows ? 1 : rank);
+    bti_str_add(bti_hlo_attribute(w, "indices_are_sorted"), "false");
+    bti_str_add(bti_hlo_attribute(w, "unique_indices"), "false");
+    bti_hlo_end(w, 3, inputs, 1, &made, id);
     return made;
 }
 
@@ -189,15 +174,15 @@ static bti_hlo_value write_update_slice(bti_hlo *w, const bti_node *node, const 
     bti_hlo_value inputs[2 + BTI_MAX_RANK] = {in[0], in[2]}, start = bti_hlo_reshape(w, in[1], 0, NULL);
     bti_hlo_value zero = bti_hlo_number(w, start.type, 0);
     for (int i = 0; i < node->rank; i++) inputs[2 + i] = i == node->attr->axis.axis ? start : zero;
-    return bti_hlo_line(w, "dynamic_update_slice", bti_type_of(node), 2 + node->rank, inputs, NULL);
+    return bti_hlo_line(w, "dynamic_update_slice", bti_type_of(node), 2 + node->rank, inputs);
 }
 
 bti_hlo_value bti_hlo_gather(bti_hlo *w, const bti_node *node, const bti_hlo_value *in) {
     switch (node->op) {
     case BTI_OP_pad: return write_pad(w, node, in);
     case BTI_OP_concat:
-        return bti_hlo_line(w, "concatenate", bti_type_of(node), node->input_count, in, "dimension = %d : i64",
-                            node->attr->axis.axis);
+        bti_str_addf(bti_hlo_attribute(w, "dimension"), "%d : i64", node->attr->axis.axis);
+        return bti_hlo_line(w, "concatenate", bti_type_of(node), node->input_count, in);
     case BTI_OP_take: return write_take(w, node, in);
     case BTI_OP_gather_axis: return write_gather_axis(w, node, in);
     case BTI_OP_update_slice: return write_update_slice(w, node, in);

@@ -6,25 +6,24 @@
 #include "ir/dtype.h"
 #include "render/stablehlo/writer.h"
 
-static const char *precision(const bti_hlo *w, bt_dtype dtype) {
-    return w->highest && dtype == BT_F32
-               ? "precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]"
-               : "precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]";
+static void name_precision(bti_hlo *w, bt_dtype dtype) {
+    const char *each = w->highest && dtype == BT_F32 ? "HIGHEST" : "DEFAULT";
+    bti_str_addf(bti_hlo_attribute(w, "precision_config"), "[#stablehlo<precision %s>, #stablehlo<precision %s>]", each,
+                 each);
 }
 
 /* [batch..., ...] with so many batch axes; the axes a and b are summed over. */
 static bti_hlo_value contract(bti_hlo *w, bti_hlo_value x, bti_hlo_value y, int batch, int a, int b, bti_type type) {
-    bti_str axes = {0};
-    for (int i = 0; i < batch; i++) bti_str_addf(&axes, "%s%d", i ? ", " : "", i);
-    const char *list = bti_str_text(&axes);
-    bti_hlo_value made =
-        bti_hlo_line(w, "dot_general", type, 2, (bti_hlo_value[]){x, y},
-                     "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [%s], rhs_batching_dimensions = "
-                     "[%s], lhs_contracting_dimensions = [%d], rhs_contracting_dimensions = [%d]>, %s",
-                     list, list, a, b, precision(w, x.type.dtype));
-    w->text.failed |= axes.failed;
-    bti_str_free(&axes);
-    return made;
+    static const char *const names[2] = {"#stablehlo.dot<lhs_batching_dimensions", ", rhs_batching_dimensions"};
+    bti_str *dimensions = bti_hlo_attribute(w, "dot_dimension_numbers");
+    for (int side = 0; side < 2; side++) {
+        bti_str_addf(dimensions, "%s = [", names[side]);
+        for (int i = 0; i < batch; i++) bti_str_addf(dimensions, "%s%d", i ? ", " : "", i);
+        bti_str_add(dimensions, "]");
+    }
+    bti_str_addf(dimensions, ", lhs_contracting_dimensions = [%d], rhs_contracting_dimensions = [%d]>", a, b);
+    name_precision(w, x.type.dtype);
+    return bti_hlo_line(w, "dot_general", type, 2, (bti_hlo_value[]){x, y});
 }
 
 /* Small floats are added up in float32; bytes of two kinds in int32. */
@@ -47,35 +46,32 @@ typedef struct window_axis {
 
 static bti_hlo_value convolve(bti_hlo *w, bti_hlo_value left, bti_hlo_value right, bti_type type,
                               const window_axis *axes, const char *layout[3], int64_t groups, int64_t batch_groups) {
-    bti_str text = {0}, places = {0};
+    static const char *const before[3] = {"[", "x[", "->["};
     int count = type.rank - 2;
-    int64_t strides[BTI_CONV_AXES], spread_left[BTI_CONV_AXES], spread_right[BTI_CONV_AXES];
+    int64_t strides[BTI_CONV_AXES], pads[BTI_CONV_AXES][2], spread_left[BTI_CONV_AXES], spread_right[BTI_CONV_AXES];
     for (int i = 0; i < count; i++) {
-        bti_str_addf(&places, ", %d", i);
         strides[i] = axes[i].stride;
+        pads[i][0] = axes[i].low;
+        pads[i][1] = axes[i].high;
         spread_left[i] = axes[i].spread_left;
         spread_right[i] = axes[i].spread_right;
     }
-    const char *p = bti_str_text(&places);
-    bti_str_addf(&text, "dimension_numbers = #stablehlo.conv<[%s%s]x[%s%s]->[%s%s]>, ", layout[0], p, layout[1], p,
-                 layout[2], p);
-    bti_str_addf(&text, "feature_group_count = %lld : i64, batch_group_count = %lld : i64, window_strides = ",
-                 (long long)groups, (long long)batch_groups);
-    bti_hlo_add_list(&text, strides, count);
-    bti_str_add(&text, ", lhs_dilation = ");
-    bti_hlo_add_list(&text, spread_left, count);
-    bti_str_add(&text, ", rhs_dilation = ");
-    bti_hlo_add_list(&text, spread_right, count);
-    bti_str_add(&text, ", padding = dense<[");
-    for (int i = 0; i < count; i++)
-        bti_str_addf(&text, "%s[%lld, %lld]", i ? ", " : "", (long long)axes[i].low, (long long)axes[i].high);
-    bti_str_addf(&text, "]> : tensor<%dx2xi64>, %s", count, precision(w, left.type.dtype));
-    bti_hlo_value made =
-        bti_hlo_line(w, "convolution", type, 2, (bti_hlo_value[]){left, right}, "%s", bti_str_text(&text));
-    w->text.failed |= text.failed || places.failed;
-    bti_str_free(&text);
-    bti_str_free(&places);
-    return made;
+    bti_str *dimensions = bti_hlo_attribute(w, "dimension_numbers");
+    bti_str_add(dimensions, "#stablehlo.conv<");
+    for (int k = 0; k < 3; k++) {
+        bti_str_addf(dimensions, "%s%s", before[k], layout[k]);
+        for (int i = 0; i < count; i++) bti_str_addf(dimensions, ", %d", i);
+        bti_str_add(dimensions, "]");
+    }
+    bti_str_add(dimensions, ">");
+    bti_str_addf(bti_hlo_attribute(w, "feature_group_count"), "%lld : i64", (long long)groups);
+    bti_str_addf(bti_hlo_attribute(w, "batch_group_count"), "%lld : i64", (long long)batch_groups);
+    bti_hlo_attribute_list(w, "window_strides", strides, count);
+    bti_hlo_attribute_list(w, "lhs_dilation", spread_left, count);
+    bti_hlo_attribute_list(w, "rhs_dilation", spread_right, count);
+    bti_hlo_attribute_pairs(w, "padding", pads, count);
+    name_precision(w, left.type.dtype);
+    return bti_hlo_line(w, "convolution", type, 2, (bti_hlo_value[]){left, right});
 }
 
 /* w [O, C/groups, ...] turned around in its places, as [O/groups, C, ...]. */

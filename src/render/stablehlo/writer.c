@@ -50,10 +50,34 @@ bti_type bti_hlo_like(const bti_type *type, bt_dtype dtype) {
 
 bti_type bti_hlo_scalar(bt_dtype dtype) { return (bti_type){.dtype = dtype}; }
 
-void bti_hlo_add_list(bti_str *text, const int64_t *numbers, int count) {
+/* --- attributes --------------------------------------------------------------------------------------------------------- */
+
+bti_str *bti_hlo_attribute(bti_hlo *w, const char *name) {
+    bti_str_addf(&w->attributes, "%s%s = ", w->attributes.length ? ", " : " {", name);
+    return &w->attributes;
+}
+
+void bti_hlo_attribute_list(bti_hlo *w, const char *name, const int64_t *numbers, int count) {
+    bti_str *text = bti_hlo_attribute(w, name);
     bti_str_add(text, "array<i64");
     for (int i = 0; i < count; i++) bti_str_addf(text, "%s%" PRId64, i ? ", " : ": ", numbers[i]);
     bti_str_add(text, ">");
+}
+
+void bti_hlo_attribute_pairs(bti_hlo *w, const char *name, const int64_t (*pairs)[2], int count) {
+    bti_str *text = bti_hlo_attribute(w, name);
+    bti_str_add(text, "dense<[");
+    for (int i = 0; i < count; i++)
+        bti_str_addf(text, "%s[%" PRId64 ", %" PRId64 "]", i ? ", " : "", pairs[i][0], pairs[i][1]);
+    bti_str_addf(text, "]> : tensor<%dx2xi64>", count);
+}
+
+static void write_attributes(bti_hlo *w) {
+    w->text.failed |= w->attributes.failed;
+    if (!w->attributes.length) return;
+    bti_str_add_bytes(&w->text, w->attributes.text, w->attributes.length);
+    bti_str_add(&w->text, "}");
+    w->attributes.length = 0;
 }
 
 /* --- lines ------------------------------------------------------------------------------------------------------------- */
@@ -76,21 +100,13 @@ static void add_types(bti_str *text, int count, const bti_hlo_value *values) {
     }
 }
 
-bti_hlo_value bti_hlo_line(bti_hlo *w, const char *name, bti_type type, int count, const bti_hlo_value *inputs,
-                           const char *attributes, ...) {
+bti_hlo_value bti_hlo_line(bti_hlo *w, const char *name, bti_type type, int count, const bti_hlo_value *inputs) {
     bti_hlo_value made = {w->next++, -1, type};
     bti_hlo_indent(w);
     bti_str_addf(&w->text, "%%%d = \"stablehlo.%s\"(", made.id, name);
     add_values(&w->text, count, inputs);
     bti_str_add(&w->text, ")");
-    if (attributes) {
-        va_list arguments;
-        bti_str_add(&w->text, " {");
-        va_start(arguments, attributes);
-        bti_str_addv(&w->text, attributes, arguments);
-        va_end(arguments);
-        bti_str_add(&w->text, "}");
-    }
+    write_attributes(w);
     bti_str_add(&w->text, " : (");
     add_types(&w->text, count, inputs);
     bti_str_add(&w->text, ") -> ");
@@ -142,10 +158,9 @@ void bti_hlo_return(bti_hlo *w, int count, const bti_hlo_value *values) {
     bti_str_add(&w->text, "}");
 }
 
-void bti_hlo_end(bti_hlo *w, int count, const bti_hlo_value *inputs, int results, bti_hlo_value *made, int id,
-                 const char *attributes) {
+void bti_hlo_end(bti_hlo *w, int count, const bti_hlo_value *inputs, int results, bti_hlo_value *made, int id) {
     if (ends_with(w, '}')) bti_str_add(&w->text, ")");
-    if (attributes) bti_str_addf(&w->text, " {%s}", attributes);
+    write_attributes(w);
     bti_str_add(&w->text, " : (");
     add_types(&w->text, count, inputs);
     bti_str_add(&w->text, ") -> ");
@@ -161,11 +176,11 @@ void bti_hlo_end(bti_hlo *w, int count, const bti_hlo_value *inputs, int results
 /* --- what most operations are made of ---------------------------------------------------------------------------------- */
 
 bti_hlo_value bti_hlo_unary(bti_hlo *w, const char *name, bti_hlo_value x) {
-    return bti_hlo_line(w, name, x.type, 1, &x, NULL);
+    return bti_hlo_line(w, name, x.type, 1, &x);
 }
 
 bti_hlo_value bti_hlo_binary(bti_hlo *w, const char *name, bti_hlo_value x, bti_hlo_value y) {
-    return bti_hlo_line(w, name, x.type, 2, (bti_hlo_value[]){x, y}, NULL);
+    return bti_hlo_line(w, name, x.type, 2, (bti_hlo_value[]){x, y});
 }
 
 bti_hlo_value bti_hlo_compare(bti_hlo *w, const char *direction, bti_hlo_value x, bti_hlo_value y) {
@@ -173,30 +188,26 @@ bti_hlo_value bti_hlo_compare(bti_hlo *w, const char *direction, bti_hlo_value x
     const char *kind = bti_dtype_is_float(dtype) || bti_dtype_is_complex(dtype) ? "FLOAT"
                        : bti_dtype_is_signed(dtype)                             ? "SIGNED"
                                                                                 : "UNSIGNED";
-    return bti_hlo_line(w, "compare", bti_hlo_like(&x.type, BT_BOOL), 2, (bti_hlo_value[]){x, y},
-                        "comparison_direction = #stablehlo<comparison_direction %s>, compare_type = "
-                        "#stablehlo<comparison_type %s>",
-                        direction, kind);
+    bti_str_addf(bti_hlo_attribute(w, "comparison_direction"), "#stablehlo<comparison_direction %s>", direction);
+    bti_str_addf(bti_hlo_attribute(w, "compare_type"), "#stablehlo<comparison_type %s>", kind);
+    return bti_hlo_line(w, "compare", bti_hlo_like(&x.type, BT_BOOL), 2, (bti_hlo_value[]){x, y});
 }
 
 bti_hlo_value bti_hlo_select(bti_hlo *w, bti_hlo_value condition, bti_hlo_value x, bti_hlo_value y) {
-    return bti_hlo_line(w, "select", x.type, 3, (bti_hlo_value[]){condition, x, y}, NULL);
+    return bti_hlo_line(w, "select", x.type, 3, (bti_hlo_value[]){condition, x, y});
 }
 
 bti_hlo_value bti_hlo_convert(bti_hlo *w, bti_hlo_value x, bt_dtype dtype) {
     if (x.type.dtype == dtype) return x;
-    return bti_hlo_line(w, "convert", bti_hlo_like(&x.type, dtype), 1, &x, NULL);
+    return bti_hlo_line(w, "convert", bti_hlo_like(&x.type, dtype), 1, &x);
 }
 
 /* A splat, as its text. */
 static bti_hlo_value splat(bti_hlo *w, bti_type type, const char *number) {
-    bti_str attribute = {0};
-    bti_str_addf(&attribute, "value = dense<%s> : ", number);
-    bti_hlo_add_type(&attribute, &type);
-    bti_hlo_value made = bti_hlo_line(w, "constant", type, 0, NULL, "%s", bti_str_text(&attribute));
-    w->text.failed |= attribute.failed;
-    bti_str_free(&attribute);
-    return made;
+    bti_str *value = bti_hlo_attribute(w, "value");
+    bti_str_addf(value, "dense<%s> : ", number);
+    bti_hlo_add_type(value, &type);
+    return bti_hlo_line(w, "constant", type, 0, NULL);
 }
 
 bti_hlo_value bti_hlo_number(bti_hlo *w, bti_type type, double number) {
@@ -244,54 +255,50 @@ bti_hlo_value bti_hlo_bits(bti_hlo *w, bti_type type, uint64_t bits) {
 bti_hlo_value bti_hlo_reshape(bti_hlo *w, bti_hlo_value x, int rank, const int64_t *shape) {
     bti_type type = {.dtype = x.type.dtype, .rank = rank};
     for (int i = 0; i < rank; i++) type.shape[i] = shape[i];
-    return bti_hlo_line(w, "reshape", type, 1, &x, NULL);
+    return bti_hlo_line(w, "reshape", type, 1, &x);
 }
 
 bti_hlo_value bti_hlo_permute(bti_hlo *w, bti_hlo_value x, const int *axes) {
     bti_type type = x.type;
-    bti_str list = {0};
     int64_t wide[BTI_MAX_RANK + 2];
     for (int i = 0; i < type.rank; i++) {
         type.shape[i] = x.type.shape[axes[i]];
         wide[i] = axes[i];
     }
-    bti_hlo_add_list(&list, wide, type.rank);
-    bti_hlo_value made = bti_hlo_line(w, "transpose", type, 1, &x, "permutation = %s", bti_str_text(&list));
-    w->text.failed |= list.failed;
-    bti_str_free(&list);
-    return made;
+    bti_hlo_attribute_list(w, "permutation", wide, type.rank);
+    return bti_hlo_line(w, "transpose", type, 1, &x);
 }
 
 bti_hlo_value bti_hlo_broadcast(bti_hlo *w, bti_hlo_value x, const int64_t *dims, bti_type type) {
-    bti_str list = {0};
-    bti_hlo_add_list(&list, dims, x.type.rank);
-    bti_hlo_value made =
-        bti_hlo_line(w, "broadcast_in_dim", type, 1, &x, "broadcast_dimensions = %s", bti_str_text(&list));
-    w->text.failed |= list.failed;
-    bti_str_free(&list);
-    return made;
+    bti_hlo_attribute_list(w, "broadcast_dimensions", dims, x.type.rank);
+    return bti_hlo_line(w, "broadcast_in_dim", type, 1, &x);
 }
 
 bti_hlo_value bti_hlo_iota(bti_hlo *w, bti_type type, int axis) {
-    return bti_hlo_line(w, "iota", type, 0, NULL, "iota_dimension = %d : i64", axis);
+    bti_str_addf(bti_hlo_attribute(w, "iota_dimension"), "%d : i64", axis);
+    return bti_hlo_line(w, "iota", type, 0, NULL);
 }
 
-static void add_axes(bti_str *text, uint32_t axes) {
+static void name_axes(bti_hlo *w, uint32_t axes) {
     int64_t list[32];
     int count = 0;
     for (int i = 0; i < 32; i++)
         if (axes >> i & 1) list[count++] = i;
-    bti_hlo_add_list(text, list, count);
+    bti_hlo_attribute_list(w, "dimensions", list, count);
 }
 
 bti_hlo_value bti_hlo_reverse(bti_hlo *w, bti_hlo_value x, uint32_t axes) {
     if (!axes) return x;
-    bti_str list = {0};
-    add_axes(&list, axes);
-    bti_hlo_value made = bti_hlo_line(w, "reverse", x.type, 1, &x, "dimensions = %s", bti_str_text(&list));
-    w->text.failed |= list.failed;
-    bti_str_free(&list);
-    return made;
+    name_axes(w, axes);
+    return bti_hlo_line(w, "reverse", x.type, 1, &x);
+}
+
+bti_hlo_value bti_hlo_slice(bti_hlo *w, bti_hlo_value x, bti_type type, const int64_t *starts, const int64_t *ends,
+                            const int64_t *steps) {
+    bti_hlo_attribute_list(w, "start_indices", starts, type.rank);
+    bti_hlo_attribute_list(w, "limit_indices", ends, type.rank);
+    bti_hlo_attribute_list(w, "strides", steps, type.rank);
+    return bti_hlo_line(w, "slice", type, 1, &x);
 }
 
 void bti_hlo_combine(bti_hlo *w, const char *name, bt_dtype dtype) {
@@ -303,16 +310,12 @@ void bti_hlo_combine(bti_hlo *w, const char *name, bt_dtype dtype) {
 
 bti_hlo_value bti_hlo_reduce(bti_hlo *w, const char *name, bti_hlo_value x, bti_hlo_value start, uint32_t axes) {
     bti_hlo_value inputs[2] = {x, start}, made = {.type = {.dtype = x.type.dtype}};
-    bti_str attribute = {0};
     for (int i = 0; i < x.type.rank; i++)
         if (!(axes >> i & 1)) made.type.shape[made.type.rank++] = x.type.shape[i];
-    bti_str_add(&attribute, "dimensions = ");
-    add_axes(&attribute, axes);
     int id = bti_hlo_begin(w, "reduce", 1, 2, inputs);
     bti_hlo_combine(w, name, x.type.dtype);
-    bti_hlo_end(w, 2, inputs, 1, &made, id, bti_str_text(&attribute));
-    w->text.failed |= attribute.failed;
-    bti_str_free(&attribute);
+    name_axes(w, axes);
+    bti_hlo_end(w, 2, inputs, 1, &made, id);
     return made;
 }
 

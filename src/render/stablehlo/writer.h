@@ -15,12 +15,12 @@ typedef struct bti_hlo_value {
 typedef BTI_VEC(bti_hlo_value) bti_hlo_values;
 
 typedef struct bti_hlo {
-    bti_str text;
-    int next;              /* the next id */
-    int depth;             /* of regions: how far lines are indented */
-    bti_numbers numbers;   /* of a node: where in `values` its results begin */
-    bti_hlo_values values; /* grows; values of tuples lie one after the other */
-    bool highest;          /* products of float32 are exact */
+    bti_str text, attributes; /* attributes: of the line that is written or ended next */
+    int next;                 /* the next id */
+    int depth;                /* of regions: how far lines are indented */
+    bti_numbers numbers;      /* of a node: where in `values` its results begin */
+    bti_hlo_values values;    /* grows; values of tuples lie one after the other */
+    bool highest;             /* products of float32 are exact */
     void (*write_nodes)(struct bti_hlo *w, bti_node *const *nodes,
                         int count); /* those of a region, whose inputs have values */
     bt_status status;               /* the first failure; its cause is in the error record */
@@ -32,21 +32,24 @@ void bti_hlo_add_type(bti_str *text, const bti_type *type); /* tensor<2x3xf32> *
 void bti_hlo_add_value(bti_str *text, bti_hlo_value value);
 bti_type bti_hlo_like(const bti_type *type, bt_dtype dtype); /* the shape of another dtype */
 bti_type bti_hlo_scalar(bt_dtype dtype);
-/* A list as attributes have it: array<i64: 1, 2>. */
-void bti_hlo_add_list(bti_str *text, const int64_t *numbers, int count);
+
+/* --- attributes: of the line that is written next, or of the one with regions that is ended next ---------------------------- */
+
+/* "NAME = "; its value is added to the text that is returned. */
+bti_str *bti_hlo_attribute(bti_hlo *w, const char *name);
+void bti_hlo_attribute_list(bti_hlo *w, const char *name, const int64_t *numbers, int count); /* array<i64: 1, 2> */
+void bti_hlo_attribute_pairs(bti_hlo *w, const char *name, const int64_t (*pairs)[2], int count);
 
 /* --- lines ------------------------------------------------------------------------------------------------------------- */
 
-/* One line of one result: %7 = "stablehlo.NAME"(%1, %2) {ATTRIBUTES} : (types) -> type. attributes: NULL, or a format. */
-bti_hlo_value bti_hlo_line(bti_hlo *w, const char *name, bti_type type, int count, const bti_hlo_value *inputs,
-                           const char *attributes, ...) __attribute__((format(printf, 6, 7)));
-/* A line of several results, or with regions: begin, then each region to its return, then end, which writes attributes (NULL: none) and types. made[] come with their
- * types and get their names. */
+/* One line of one result: %7 = "stablehlo.NAME"(%1, %2) {ATTRIBUTES} : (types) -> type. */
+bti_hlo_value bti_hlo_line(bti_hlo *w, const char *name, bti_type type, int count, const bti_hlo_value *inputs);
+/* A line of several results, or with regions: begin, then each region to its return, then end, which writes attributes and types. made[] come with their types and get
+ * their names. */
 int bti_hlo_begin(bti_hlo *w, const char *name, int results, int count, const bti_hlo_value *inputs);
 void bti_hlo_region(bti_hlo *w, int count, bti_hlo_value *arguments); /* of the types that they have; gives them ids */
 void bti_hlo_return(bti_hlo *w, int count, const bti_hlo_value *values); /* ends the region */
-void bti_hlo_end(bti_hlo *w, int count, const bti_hlo_value *inputs, int results, bti_hlo_value *made, int id,
-                 const char *attributes);
+void bti_hlo_end(bti_hlo *w, int count, const bti_hlo_value *inputs, int results, bti_hlo_value *made, int id);
 void bti_hlo_indent(bti_hlo *w);
 
 /* --- what most operations are made of ---------------------------------------------------------------------------------- */
@@ -65,6 +68,9 @@ bti_hlo_value bti_hlo_permute(bti_hlo *w, bti_hlo_value x, const int *axes); /* 
 bti_hlo_value bti_hlo_broadcast(bti_hlo *w, bti_hlo_value x, const int64_t *dims, bti_type type);
 bti_hlo_value bti_hlo_iota(bti_hlo *w, bti_type type, int axis);
 bti_hlo_value bti_hlo_reverse(bti_hlo *w, bti_hlo_value x, uint32_t axes); /* a mask */
+/* The elements of x from starts up to before ends. type: the result's. */
+bti_hlo_value bti_hlo_slice(bti_hlo *w, bti_hlo_value x, bti_type type, const int64_t *starts, const int64_t *ends,
+                            const int64_t *steps);
 /* Folds axes of a mask away. name: "add", "maximum"... */
 bti_hlo_value bti_hlo_reduce(bti_hlo *w, const char *name, bti_hlo_value x, bti_hlo_value start, uint32_t axes);
 /* The region of two scalars of a dtype that are combined: of reductions and scatters. */
