@@ -80,14 +80,6 @@ static bt_status check_step_objects(const bt_strategy *strategy, const bt_layer 
     return bti_handle_check(BTI_OWNED_OPTIMIZER, optimizer, "bt_train_step");
 }
 
-/* The parameters that a step updates. */
-static void keep_thawed(bti_train *s) {
-    int count = bt_parameters(s->model, s->parameters, s->parameter_count);
-    s->parameter_count = 0;
-    for (int p = 0; p < count; p++)
-        if (!bt_shared_is_frozen(s->parameters[p])) s->parameters[s->parameter_count++] = s->parameters[p];
-}
-
 bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *optimizer, bt_model_loss *loss,
                         void *data, bt_array *x, bt_array *y) {
     bt_status usable = check_step_objects(strategy, model, optimizer);
@@ -102,7 +94,7 @@ bt_array *bt_train_step(bt_strategy *strategy, bt_layer *model, bt_optimizer *op
         if (checks) s.flows = bti_calloc((size_t)s.parameter_count + 1, sizeof *s.flows);
         bt_status status = s.parameters && (s.flows || !checks) ? BT_OK : bti_no_memory();
         if (status == BT_OK) {
-            keep_thawed(&s);
+            s.parameter_count = bti_thawed_parameters(model, s.parameters, s.parameter_count);
             parts.outputs = 1 + s.parameter_count;
             status = record_train_step(&s, &parts, x, y, &total);
         }

@@ -87,6 +87,8 @@ typedef struct bti_layer_ends {
 } bti_layer_ends;
 bti_layer_ends bti_layer_ends_of(const bt_layer *layer);
 /* The number of elements of all floating states. */
+/* Lists the parameters that a step updates: those that are not frozen. `capacity`: at least bt_parameters; returns how many they are. */
+int bti_thawed_parameters(const bt_layer *layer, bt_shared **parameters, int capacity);
 int64_t bti_state_count(const bt_layer *layer);
 /* bti_bring x to the device of another array. */
 bt_array *bti_bring_beside(bt_array *x, const bt_array *beside);

@@ -71,6 +71,13 @@ int bt_states(const bt_layer *layer, bt_shared **states, int capacity) {
     return list_variables(layer, &walk, "bt_states");
 }
 
+int bti_thawed_parameters(const bt_layer *layer, bt_shared **parameters, int capacity) {
+    int all = bt_parameters(layer, parameters, capacity), thawed = 0;
+    for (int p = 0; p < all; p++)
+        if (!bt_shared_is_frozen(parameters[p])) parameters[thawed++] = parameters[p];
+    return thawed;
+}
+
 int64_t bt_parameter_count(const bt_layer *layer) {
     variable_walk walk = {.kind = BTI_PARAMETERS};
     (void)list_variables(layer, &walk, "bt_parameter_count");

@@ -36,9 +36,7 @@ static bt_status list_thawed(const bti_steps *s, recording *r) {
     r->grads = bti_calloc((size_t)count + 1, sizeof *r->grads);
     r->flows = bti_calloc((size_t)count + 1, sizeof *r->flows);
     if (!r->parameters || !r->grads || !r->flows) return bti_no_memory();
-    (void)bt_parameters(s->model, r->parameters, count);
-    for (int p = 0; p < count; p++)
-        if (!bt_shared_is_frozen(r->parameters[p])) r->parameters[r->parameter_count++] = r->parameters[p];
+    r->parameter_count = bti_thawed_parameters(s->model, r->parameters, count);
     return BT_OK;
 }
 
