@@ -5,10 +5,10 @@
 #include <models/gpt2.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/demo_small.h"
 
 enum { USUAL_TOKENS = 40, SMALL_WRITTEN = 16, SMALL_GIVEN = 4 };
 static const char usual_prompt[] = "The array is", end_of_text[] = "<|endoftext|>";
@@ -68,16 +68,9 @@ static int save_and_load(char **argv, const char *path, bool quiet) {
 }
 
 static int show_small(char **argv, const demo_options *chosen) {
-    char folder[1024], path[1100];
     if (chosen->prompt || chosen->tokens || chosen->heads)
         return cli_misuse(argv, "--prompt, --tokens and --heads need --weights");
-    if (chosen->save) return save_and_load(argv, chosen->save, chosen->quiet);
-    if (!cli_temporary_folder(folder, sizeof folder)) return cli_failure(argv, folder);
-    snprintf(path, sizeof path, "%s/gpt2.safetensors", folder);
-    int code = save_and_load(argv, path, chosen->quiet);
-    unlink(path);
-    rmdir(folder);
-    return code;
+    return demo_small_model(argv, chosen, "gpt2", save_and_load);
 }
 
 /* --- weights of a file ------------------------------------------------------------------------------------------------ */

@@ -4,10 +4,10 @@
 #include <models/resnet18.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/demo_small.h"
 #include "cli/demo_image.h"
 
 enum { SMALL_WIDTH = 8, SMALL_CLASSES = 10, BEST = 5, MOST_LABEL = 60 };
@@ -35,15 +35,8 @@ static int save_and_load(char **argv, const char *path, bool quiet) {
 }
 
 static int show_small(char **argv, const demo_options *chosen) {
-    char folder[1024], path[1100];
     if (chosen->image || chosen->labels) return cli_misuse(argv, "--image and --labels need --weights");
-    if (chosen->save) return save_and_load(argv, chosen->save, chosen->quiet);
-    if (!cli_temporary_folder(folder, sizeof folder)) return cli_failure(argv, folder);
-    snprintf(path, sizeof path, "%s/resnet18.safetensors", folder);
-    int code = save_and_load(argv, path, chosen->quiet);
-    unlink(path);
-    rmdir(folder);
-    return code;
+    return demo_small_model(argv, chosen, "resnet18", save_and_load);
 }
 
 /* --- weights of a file ------------------------------------------------------------------------------------------------ */
