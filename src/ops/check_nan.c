@@ -12,64 +12,12 @@
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "exec/buffer.h"
-#include "ir/float8.h"
-#include "ir/half.h"
 #include "ir/region.h"
 #include "ir/walk.h"
 #include "ops/check.h"
+#include "ops/elements.h"
 #include "ops/primitive.h"
 #include "ops/region.h"
-
-/* --- elements --------------------------------------------------------------------------------------------------------- */
-
-typedef struct elements {
-    void *data; /* NULL: there are none */
-    bt_dtype dtype;
-    int64_t count; /* of parts: a complex number has two */
-} elements;
-
-static double element_at(const elements *e, int64_t i) {
-    switch (e->dtype) {
-    case BT_F64: return ((const double *)e->data)[i];
-    case BT_F32: return (double)((const float *)e->data)[i];
-    case BT_F16: return (double)bti_f32_from_f16(((const uint16_t *)e->data)[i]);
-    case BT_BF16: return (double)bti_f32_from_bf16(((const uint16_t *)e->data)[i]);
-    case BT_I64: return (double)((const int64_t *)e->data)[i];
-    case BT_U64: return (double)((const uint64_t *)e->data)[i];
-    case BT_I32: return (double)((const int32_t *)e->data)[i];
-    case BT_U32: return (double)((const uint32_t *)e->data)[i];
-    case BT_I16: return (double)((const int16_t *)e->data)[i];
-    case BT_U16: return (double)((const uint16_t *)e->data)[i];
-    case BT_I8: return (double)((const int8_t *)e->data)[i];
-    case BT_F8E4M3:
-    case BT_F8E5M2: return (double)bti_f32_from_f8(e->dtype, ((const uint8_t *)e->data)[i]);
-    default: return (double)((const uint8_t *)e->data)[i];
-    }
-}
-
-/* Computes and waits. Freed by the caller, also after a failure. */
-static bt_status read_elements(bti_node *node, elements *e) {
-    bt_dtype dtype = (bt_dtype)node->dtype;
-    *e = (elements){.dtype = bti_dtype_of_part(dtype), .count = bti_node_count(node)};
-    if (bti_dtype_is_complex(dtype)) e->count *= 2;
-    if (!e->count) return BT_OK;
-    if (!(e->data = bti_alloc((size_t)bti_node_bytes(node)))) return bti_no_memory();
-    return bti_read_node(node, e->data);
-}
-
-static bool is_bad(double x, bool infinities) { return isnan(x) || (infinities && isinf(x)); }
-
-/* The first element of the node that is NaN; -1: none is. */
-static bt_status find_bad(bti_node *node, bool infinities, int64_t *at) {
-    elements e;
-    *at = -1;
-    if (!bti_node_has_gradient(node)) return BT_OK;
-    bt_status status = read_elements(node, &e);
-    for (int64_t i = 0; i < e.count && status == BT_OK && *at < 0; i++)
-        if (is_bad(element_at(&e, i), infinities)) *at = bti_dtype_is_complex((bt_dtype)node->dtype) ? i / 2 : i;
-    bti_free(e.data);
-    return status;
-}
 
 /* --- the search ------------------------------------------------------------------------------------------------------- */
 
@@ -128,7 +76,7 @@ static bt_status bad_of(search *s, bti_node *node, int64_t *bad) {
     if (!m) return bti_no_memory();
     bool none = !bti_node_has_gradient(node) || is_constant(node) || atomic_load(&node->state) == BTI_FAILED;
     if (m->bad == UNKNOWN && none) m->bad = -1;
-    if (m->bad == UNKNOWN) BTI_TRY(find_bad(node, s->infinities, &m->bad));
+    if (m->bad == UNKNOWN) BTI_TRY(bti_find_bad(node, s->infinities, &m->bad));
     *bad = m->bad;
     return BT_OK;
 }
@@ -213,7 +161,7 @@ static bt_status run_region(search *s, const bti_region *region, bt_array *const
     for (int o = 0; o < region->output_count && !*error; o++) {
         int64_t bad;
         bti_node *output = bti_node_of(outputs[o]);
-        BTI_TRY(find_bad(output, s->infinities, &bad));
+        BTI_TRY(bti_find_bad(output, s->infinities, &bad));
         if (bad < 0 || is_constant(output)) continue;
         search inside = {.infinities = s->infinities, .within = s->within, .reached = s->reached};
         bt_status status = search_from(&inside, &output, 1);
@@ -332,21 +280,21 @@ static void add_number(bti_str *text, double x) {
         bti_str_addf(text, "%g", x);
 }
 
-static void add_element(bti_str *text, const elements *e, bool complex, int64_t at) {
+static void add_element(bti_str *text, const bti_elements *e, bool complex, int64_t at) {
     if (complex) {
         bti_str_add(text, "(");
-        add_number(text, element_at(e, 2 * at));
+        add_number(text, bti_element_at(e, 2 * at));
         bti_str_add(text, ", ");
-        add_number(text, element_at(e, 2 * at + 1));
+        add_number(text, bti_element_at(e, 2 * at + 1));
         bti_str_add(text, ")");
     } else
-        add_number(text, element_at(e, at));
+        add_number(text, bti_element_at(e, at));
 }
 
-static void add_range(bti_str *text, const elements *e) {
+static void add_range(bti_str *text, const bti_elements *e) {
     double low = INFINITY, high = -INFINITY;
     for (int64_t i = 0; i < e->count; i++) {
-        double x = element_at(e, i);
+        double x = bti_element_at(e, i);
         if (x < low) low = x;
         if (x > high) high = x;
     }
@@ -355,8 +303,8 @@ static void add_range(bti_str *text, const elements *e) {
 
 /* at: of an element; -1: the range of all. */
 static bt_status add_values(bti_str *text, bti_node *node, int64_t at) {
-    elements e;
-    bt_status status = read_elements(node, &e);
+    bti_elements e;
+    bt_status status = bti_elements_read(node, &e);
     if (status == BT_OK && at >= 0)
         add_element(text, &e, bti_dtype_is_complex((bt_dtype)node->dtype), at);
     else if (status == BT_OK) {
@@ -437,7 +385,7 @@ static bt_status tell_origin(search *s, bti_error **error) {
 bt_status bti_add_nan(bti_str *text, bt_array *x) {
     int64_t at;
     bti_node *node = bti_node_of(x);
-    BTI_TRY(find_bad(node, false, &at));
+    BTI_TRY(bti_find_bad(node, false, &at));
     if (at < 0) return BT_OK;
     bti_str_add(text, "nan at ");
     add_index(text, node, at);
@@ -510,7 +458,7 @@ static bt_status check_results(bti_node *const *results, int count) {
     for (int i = 0; i < count && status == BT_OK; i++) {
         int64_t at = -1;
         if (atomic_load(&results[i]->state) == BTI_DONE && !results[i]->tuple && !is_constant(results[i]))
-            status = find_bad(results[i], infinities, &at);
+            status = bti_find_bad(results[i], infinities, &at);
         bad[i] = at >= 0;
         any = any || bad[i];
     }

@@ -12,7 +12,6 @@
 #include "base/quote.h"
 #include "base/str.h"
 #include "nn/optimizer.h"
-#include "ops/check.h"
 
 enum { STEPS_BETWEEN_READS = 16 }; /* the loss shown is this many steps old, so reading it does not wait */
 
@@ -35,7 +34,7 @@ static bt_status tell(bti_fit *f, bt_fit_event_kind kind, const double *row) {
                           .kind = kind,
                           .epoch = (int64_t)f->now.epoch,
                           .steps = (int64_t)f->now.steps,
-                          .loss = row ? row[BTI_LOSS] : f->shown_loss,
+                          .loss = row ? row[BTI_LOSS] : f->losses.shown,
                           .validation_loss = row ? row[BTI_VALIDATION_LOSS] : NAN,
                           .metrics = row ? row + BTI_COLUMNS : NULL,
                           .metric_count = f->history.count,
@@ -56,7 +55,7 @@ static bt_status save_checkpoint(bti_fit *f) {
     bti_meters_read(&f->meters);
     f->now.joules = f->meters.epoch;
     bt_status status =
-        state ? bti_checkpoints_save(f->checkpoints, &f->now, f->sum, &f->history, state) : bt_error_status();
+        state ? bti_checkpoints_save(f->checkpoints, &f->now, f->losses.sum, &f->history, state) : bt_error_status();
     bt_free(state);
     f->saved = end_phase(f, BTI_PHASE_CHECKPOINTS, start);
     f->saved_epoch = f->now.epoch;
@@ -85,7 +84,7 @@ static bt_status resume(bti_fit *f) {
     BTI_CALL(f->name);
     bool found = false;
     if (!f->checkpoints || f->options.fresh) return BT_OK;
-    BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found));
+    BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->losses.sum, &f->history, f->loader, &found));
     if (!found) return BT_OK;
     f->before = f->now.seconds;
     f->meters.epoch = f->now.joules;
@@ -98,29 +97,23 @@ static bt_status resume(bti_fit *f) {
 
 /* --- devices that fail ------------------------------------------------------------------------------------------------- */
 
-static void drop_late_sum(bti_fit *f) {
-    bt_assign(&f->late_sum, NULL);
-    bt_free(f->late_state);
-    f->late_state = NULL;
-}
-
 /* From the newest checkpoint, in the middle of the run. */
 static bt_status go_back(bti_fit *f, int64_t failed_step) {
     bool found = false;
     BTI_CALL(f->name);
     bti_steps_forget(&f->steps);
     f->history.cells.count = 0;
-    bt_assign(&f->sum, NULL);
+    bt_assign(&f->losses.sum, NULL);
     bt_status status = f->checkpoints ? bti_steps_prepare(&f->steps) : BT_OK;
     if (status == BT_OK && f->checkpoints)
-        status = bti_checkpoints_load(f->checkpoints, &f->now, &f->sum, &f->history, f->loader, &found);
+        status = bti_checkpoints_load(f->checkpoints, &f->now, &f->losses.sum, &f->history, f->loader, &found);
     if (status == BT_OK && !found)
         status = bti_fail(BT_FAILED_PRECONDITION,
                           "a device failed in step %lld, its part of the optimiser's states is lost, and there is no "
                           "checkpoint to go on from; .checkpoints = \"runs/first\" keeps some",
                           (long long)failed_step);
-    bt_free(f->known_state);
-    f->known_state = status == BT_OK ? bt_loader_state(f->loader) : NULL;
+    bt_free(f->losses.known_state);
+    f->losses.known_state = status == BT_OK ? bt_loader_state(f->loader) : NULL;
     f->saved_epoch = f->now.epoch;
     f->saved_steps = f->now.steps;
     f->rewound = true;
@@ -137,12 +130,13 @@ static void forget_failed_file(bti_fit *f) {
 /* Other devices may fail while steps are made again. */
 static bt_status go_on(bti_fit *f, bt_status status) {
     while (status != BT_OK && bti_survival_is_possible(&f->steps, status)) {
-        bti_failed_run run = {.call = f->name, .steps = &f->steps, .sum = &f->sum, .step = (int64_t)f->now.steps};
-        bt_assign(&f->late_loss, NULL);
-        drop_late_sum(f);
+        bti_failed_run run = {
+            .call = f->name, .steps = &f->steps, .sum = &f->losses.sum, .step = (int64_t)f->now.steps};
+        bt_assign(&f->losses.late_loss, NULL);
+        bti_losses_drop_late(&f->losses);
         BTI_TRY(bti_survive(&f->survival, &run));
         forget_failed_file(f);
-        status = run.states_lost ? go_back(f, run.failed_step) : bti_steps_repeat(&f->steps, &f->sum);
+        status = run.states_lost ? go_back(f, run.failed_step) : bti_steps_repeat(&f->steps, &f->losses.sum);
     }
     return status;
 }
@@ -245,95 +239,6 @@ static void show_epoch(bti_fit *f, const double *row) {
     bti_progress_epoch(&f->progress, (int64_t)f->now.epoch, row[BTI_LOSS], judged);
 }
 
-/* --- sums that are no numbers ------------------------------------------------------------------------------------------- */
-
-static bt_status fail_in_batch(const bti_fit *f, const bt_batch *batch, bt_status status) {
-    bti_error *cause = bti_error_last();
-    BTI_CALL(f->name);
-    status = bti_fail(status, "in batch %lld of epoch %lld: %s", (long long)batch->number + 1,
-                      (long long)batch->epoch + 1, bti_error_message(cause));
-    bti_error_release(cause);
-    return status;
-}
-
-/* Says where the batch itself has a NaN. */
-static bt_status find_nan(const bt_batch *batch, bti_str *found) {
-    bti_str where = {0};
-    bt_status status = BT_OK;
-    for (int c = 0; c < 2 && status == BT_OK && !where.length && !found->length; c++) {
-        status = bti_add_nan(&where, batch->arrays[c]);
-        if (where.length)
-            bti_str_addf(found, "; %s of batch %lld of epoch %lld has %s", c ? "y" : "x", (long long)batch->number + 1,
-                         (long long)batch->epoch + 1, bti_str_text(&where));
-    }
-    bti_str_free(&where);
-    return status;
-}
-
-/* Looks at the batches from one state of the loader to another of the same epoch, and comes back. found: the first NaN among them. */
-static bt_status check_batches(bti_fit *f, const char *from, const char *to, bti_str *found) {
-    bt_batch batch = {.size = sizeof batch};
-    bt_status status = bt_loader_restore(f->loader, from);
-    for (bool last = false; status == BT_OK && !last && bt_loader_next(f->loader, &batch);) {
-        char *state = bt_loader_state(f->loader);
-        last = !state || !strcmp(state, to);
-        bt_free(state);
-        status = bti_steps_check(&f->steps, batch.arrays[0], batch.arrays[1]);
-        if (status != BT_OK) status = fail_in_batch(f, &batch, status);
-        if (status == BT_OK) status = find_nan(&batch, found);
-    }
-    return status == BT_OK ? bt_loader_restore(f->loader, to) : status;
-}
-
-/* Ends the run if the batches since the last sum that was a number have an index or a label that there is not. */
-static bt_status explain_nan(bti_fit *f) {
-    char *known = f->known_state, *now = bt_loader_state(f->loader);
-    f->known_state = NULL;
-    bti_str found = {0};
-    bt_status status = now ? check_batches(f, known, now, &found) : bt_error_status();
-    if (status == BT_OK)
-        bti_log(
-            "%s: the loss is nan, after %lld steps%s; BERTH_FLAGS=check_nan=on names the operation that made it, and "
-            "its line",
-            f->name, (long long)f->now.steps, bti_str_text(&found));
-    bti_str_free(&found);
-    bt_free(known);
-    bt_free(now);
-    return status;
-}
-
-/* A sum of losses, and the state of the loader when it was taken, which this takes over. */
-static bt_status check_sum(bti_fit *f, double sum, char *state) {
-    bool was_known = f->known_state;
-    if (was_known && isnan(sum)) {
-        bt_free(state);
-        return explain_nan(f);
-    }
-    if (was_known) {
-        bt_free(f->known_state);
-        f->known_state = state;
-    } else
-        bt_free(state);
-    return was_known && !f->known_state ? bt_error_status() : BT_OK;
-}
-
-static bt_status show_late_loss(bti_fit *f, bt_array *loss) {
-    bt_status status = f->late_loss ? bt_block(f->late_loss) : BT_OK;
-    if (f->late_loss && status == BT_OK) f->shown_loss = bt_item(f->late_loss);
-    if (f->late_sum && status == BT_OK) status = bt_block(f->late_sum);
-    if (f->late_sum && status == BT_OK) {
-        char *state = f->late_state;
-        f->late_state = NULL;
-        status = check_sum(f, bt_item(f->late_sum), state);
-    }
-    drop_late_sum(f);
-    bt_assign(&f->late_loss, loss);
-    bt_assign(&f->late_sum, f->sum);
-    f->late_state = bt_loader_state(f->loader);
-    if (status == BT_OK && !f->late_state) status = bt_error_status();
-    return status;
-}
-
 /* --- steps -------------------------------------------------------------------------------------------------------------- */
 
 /* Where a check is made of each step, the error is of this one: says which it was, and whether its loss is known. */
@@ -370,11 +275,11 @@ static bt_status make_step(bti_fit *f) {
     int64_t wanted = f->steps.wanted;
     BT_SCOPE {
         bt_array *loss = NULL, *const *xy = f->batch->arrays;
-        status = bti_steps_run(&f->steps, xy[0], xy[1], &loss, &f->sum);
+        status = bti_steps_run(&f->steps, xy[0], xy[1], &loss, &f->losses.sum);
         f->taken = status == BT_OK || f->steps.wanted > wanted;
         bool shows = status == BT_OK && (int64_t)f->now.steps % STEPS_BETWEEN_READS == 0;
         if (f->taken) count_rows(f, (double)f->batch->rows);
-        if (shows) status = show_late_loss(f, loss);
+        if (shows) status = bti_losses_show_late(&f->losses, loss, (int64_t)f->now.steps);
         if (status != BT_OK) status = name_step(f, f->batch, status, loss);
     }
     return status;
@@ -385,7 +290,7 @@ static bt_status run_step(bti_fit *f, const bt_batch *batch) {
     f->taken = false;
     BTI_TRY(attempt(f, make_step));
     if (!f->rewound)
-        bti_progress_step(&f->progress, (int64_t)f->now.epoch * f->steps_per_epoch + batch->number, f->shown_loss);
+        bti_progress_step(&f->progress, (int64_t)f->now.epoch * f->steps_per_epoch + batch->number, f->losses.shown);
     return BT_OK;
 }
 
@@ -410,13 +315,13 @@ static bt_status run_batches(bti_fit *f) {
 /* Waits for the steps: none that failed goes unreported. */
 static bt_status settle(bti_fit *f) {
     double start = bti_now_seconds();
-    bt_status status = f->sum ? bt_block(f->sum) : BT_OK;
-    if (status == BT_OK && f->sum) {
-        double sum = bt_item(f->sum);
-        f->epoch_loss = f->shown_loss = sum / f->now.rows;
-        status = check_sum(f, sum, bt_loader_state(f->loader));
+    bt_status status = f->losses.sum ? bt_block(f->losses.sum) : BT_OK;
+    if (status == BT_OK && f->losses.sum) {
+        double sum = bt_item(f->losses.sum);
+        f->epoch_loss = f->losses.shown = sum / f->now.rows;
+        status = bti_losses_check(&f->losses, sum, bt_loader_state(f->loader), (int64_t)f->now.steps);
     }
-    drop_late_sum(f);
+    bti_losses_drop_late(&f->losses);
     if (status == BT_OK) status = bti_steps_settle(&f->steps);
     (void)end_phase(f, BTI_PHASE_STEPS, start);
     return status;
@@ -446,7 +351,7 @@ static bt_status end_epoch(bti_fit *f) {
     f->rows = (int64_t)f->now.rows;
     f->now.epoch++;
     f->now.rows = 0;
-    bt_assign(&f->sum, NULL);
+    bt_assign(&f->losses.sum, NULL);
     return wants_checkpoint(f, true) ? attempt(f, save_checkpoint) : BT_OK;
 }
 
@@ -547,8 +452,8 @@ static bt_status begin_run(bti_fit *f) {
     atomic_store(&f->optimizer->gradients, f->options.all_gradients ? BTI_GRADIENTS_NEEDED : BTI_GRADIENTS_WARN);
     BTI_TRY(begin_validation(f));
     BTI_TRY(begin_checkpoints(f));
-    f->known_state = bt_loader_state(f->loader);
-    return f->known_state ? BT_OK : bt_error_status();
+    f->losses.known_state = bt_loader_state(f->loader);
+    return f->losses.known_state ? BT_OK : bt_error_status();
 }
 
 static void end_run(bti_fit *f) {
@@ -562,10 +467,7 @@ static void end_run(bti_fit *f) {
     drop_best(f);
     bti_vec_free(&f->best);
     bti_vec_free(&f->variables);
-    bt_assign(&f->sum, NULL);
-    bt_assign(&f->late_loss, NULL);
-    drop_late_sum(f);
-    bt_free(f->known_state);
+    bti_losses_end(&f->losses);
 }
 
 static void fill_report(const bti_fit *f, bt_fit_report *report) {
@@ -581,7 +483,7 @@ static void fill_report(const bti_fit *f, bt_fit_report *report) {
 bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {
     f->history.metrics = f->options.metrics;
     f->history.count = f->options.metric_count;
-    f->shown_loss = NAN;
+    f->losses = (bti_losses){.name = f->name, .loader = f->loader, .steps = &f->steps, .shown = NAN};
     f->steps = (bti_steps){f->options.strategy,  f->model,
                            f->optimizer,         f->options.loss,
                            f->options.loss_data, .record_each = f->options.record_each};

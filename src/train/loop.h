@@ -7,6 +7,7 @@
 #include "train/checkpoint.h"
 #include "train/energy.h"
 #include "train/judge.h"
+#include "train/losses.h"
 #include "train/progress.h"
 #include "train/report.h"
 #include "train/step.h"
@@ -25,15 +26,11 @@ typedef struct bti_fit {
     bti_history history;
     bti_checkpoints *checkpoints; /* NULL: none */
     bti_checkpoint_numbers now;
-    bt_array *sum;       /* retained; of the epoch's losses, times their rows */
-    bt_array *late_loss; /* retained; the next to be shown */
-    bt_array *late_sum;  /* retained; the sum of that time, NULL: of another epoch */
-    char *late_state,
-        *known_state; /* of the loader: of that time; where the last sum that is known to be a number was taken; NULL: none is, from then on */
+    bti_losses losses;
     BTI_VEC(bt_shared *) variables; /* with keep_best: parameters and states */
-    BTI_VEC(bt_array *) best;  /* their values, retained; none: the checkpoints' file has them, or there are none */
-    double shown_loss, before; /* before: seconds of runs that this one resumes */
-    double began, saved;       /* by the clock: the run, its last checkpoint */
+    BTI_VEC(bt_array *) best; /* their values, retained; none: the checkpoints' file has them, or there are none */
+    double before;            /* seconds of runs that this one resumes */
+    double began, saved;      /* by the clock: the run, its last checkpoint */
     double saved_epoch, saved_steps; /* what that is of */
     double phases[BTI_PHASES];
     bti_meters meters;
