@@ -138,9 +138,7 @@ typedef struct bt_custom_options {
     const char *entry BTI_INITIALLY(NULL);       /* [name] the kernel's: a C identifier of up to 63 letters; copied */
     bt_custom_grid_fn *grid BTI_INITIALLY(NULL); /* [one thread per element of outputs[0], in groups of 256] */
 } bt_custom_options;
-#define BT_CUSTOM(...)             \
-    BTI_ADDRESS(bt_custom_options, \
-                BTI_OVERRIDING(BTI_LITERAL(bt_custom_options){BTI_SIZE_OF(bt_custom_options) __VA_ARGS__}))
+#define BT_CUSTOM(...) BTI_OPTIONS(bt_custom_options, __VA_ARGS__)
 
 /* An operation: `bt_custom_new(BT_CUSTOM(.name = "norm", .run = norm, .shape = norm_shape))`. It belongs to the innermost scope; recorded calls
  * need it no longer. One that cannot be made (INVALID_ARGUMENT: no or a bad name or entry, no shape function, neither a run function nor a kernel, a wrong number of results) is poisoned: its calls are, and

@@ -60,9 +60,7 @@ typedef struct bt_optimizer_options {
     .size = sizeof(bt_optimizer_options), .alpha = BTI_UNSET_REAL, .momentum = BTI_UNSET_REAL, \
     .decay = BTI_UNSET_REAL, .beta1 = BTI_UNSET_REAL, .beta2 = BTI_UNSET_REAL, .epsilon = BTI_UNSET_REAL,
 #endif
-#define BT_OPTIMIZER(...)             \
-    BTI_ADDRESS(bt_optimizer_options, \
-                BTI_OVERRIDING(BTI_LITERAL(bt_optimizer_options){BTI_OPTIMIZER_UNSET __VA_ARGS__}))
+#define BT_OPTIMIZER(...) BTI_OVERRIDDEN(bt_optimizer_options, BTI_OPTIMIZER_UNSET __VA_ARGS__)
 
 /* --- rules ------------------------------------------------------------------------------------------------------------
  * p: the parameter; g: its gradient, to which all rules but adamw and lion first add decay * p; rate: the learning rate, a finite number. Definitions and
@@ -119,7 +117,7 @@ struct bti_adam_options {
     }
 };
 #define BTI_ADAM(rate, ...) \
-    bt_adam(rate, bti_address<bt_optimizer_options>(BTI_OVERRIDING(bti_adam_options{__VA_ARGS__})))
+    bt_adam(rate, bti_address<bt_optimizer_options>(__extension__ bti_adam_options{__VA_ARGS__}))
 #else
 #define BTI_ADAM(rate, ...) bt_adam(rate, BT_OPTIMIZER(.size = sizeof(bt_optimizer_options), __VA_ARGS__))
 #endif
@@ -173,9 +171,7 @@ typedef struct bt_optimizer_group_options {
 #else /* the parameters and their number come next, without names */
 #define BTI_GROUP_UNSET .decay = BTI_UNSET_REAL, .rate = BTI_UNSET_REAL, .size = sizeof(bt_optimizer_group_options),
 #endif
-#define BT_OPTIMIZER_GROUP(...)             \
-    BTI_ADDRESS(bt_optimizer_group_options, \
-                BTI_OVERRIDING(BTI_LITERAL(bt_optimizer_group_options){BTI_GROUP_UNSET __VA_ARGS__}))
+#define BT_OPTIMIZER_GROUP(...) BTI_OVERRIDDEN(bt_optimizer_group_options, BTI_GROUP_UNSET __VA_ARGS__)
 /* From the next step on these parameters have a decay and a rate of their own: `bt_optimizer_group(o, biases, 2, .decay = 0)`. A later call for
  * a parameter takes the place of the earlier one. Makes their states. Blocks. Of the function itself:
  * `(bt_optimizer_group)(o, BT_OPTIMIZER_GROUP(.parameters = biases, .count = 2, .decay = 0))`. */
@@ -190,12 +186,10 @@ static inline bt_optimizer_group_options bti_group_of(bt_shared *const *paramete
 extern "C" {
 #define BTI_GROUP(optimizer, parameters, count, ...)                                    \
     bt_optimizer_group(optimizer, bti_address<bt_optimizer_group_options>(bti_group_of( \
-                                      parameters, count, BTI_OVERRIDING(bt_optimizer_group_options{__VA_ARGS__}))))
+                                      parameters, count, __extension__ bt_optimizer_group_options{__VA_ARGS__})))
 #define bt_optimizer_group(...) BTI_AT_STATUS(BTI_GROUP(__VA_ARGS__, ))
-#elif !defined BERTH_BUILDING /* a list that is written in the call has commas, and lives as long as the literal */
-#define bt_optimizer_group(optimizer, ...) \
-    BTI_AT_STATUS(BTI_OVERRIDING(          \
-        bt_optimizer_group(optimizer, BTI_ADDRESS(bt_optimizer_group_options, {BTI_GROUP_UNSET __VA_ARGS__}))))
+#elif !defined BERTH_BUILDING /* a list that is written in the call has commas */
+#define bt_optimizer_group(optimizer, ...) BTI_AT_STATUS(bt_optimizer_group(optimizer, BT_OPTIMIZER_GROUP(__VA_ARGS__)))
 #endif
 
 /* --- the learning rate ------------------------------------------------------------------------------------------------
@@ -248,8 +242,7 @@ typedef struct bt_schedule_options {
     .first = BTI_UNSET_REAL, .last = BTI_UNSET_REAL, .gamma = BTI_UNSET_REAL, .rise = BTI_UNSET_REAL, \
     .size = sizeof(bt_schedule_options),
 #endif
-#define BT_SCHEDULE(...) \
-    BTI_ADDRESS(bt_schedule_options, BTI_OVERRIDING(BTI_LITERAL(bt_schedule_options){BTI_SCHEDULE_UNSET __VA_ARGS__}))
+#define BT_SCHEDULE(...) BTI_OVERRIDDEN(bt_schedule_options, BTI_SCHEDULE_UNSET __VA_ARGS__)
 /* Sets the schedule; the count of steps, a state, begins at 0 with the first one and goes on with later ones. It counts updates:
  * not steps that only accumulate, nor those that loss scaling passes over. Built-in schedules are computed on the devices of the parameters; one of the
  * program's is called on the host, so that on a GPU each step fetches the count. Errors: INVALID_ARGUMENT, with the option. */

@@ -145,29 +145,25 @@ extern "C" {
 #define BTI_INITIALLY(...) = __VA_ARGS__
 #define BTI_INFO_INIT(type) \
     {}
-#define BTI_SIZE_OF(type)
 #define BTI_LITERAL(type) type
-#define BTI_OVERRIDING(...) __extension__ __VA_ARGS__
 #define BTI_DECLARED(type) __extension__ type
-#define BTI_ADDRESS(type, ...) bti_address<type>(__VA_ARGS__)
+#define BTI_OVERRIDDEN(type, ...) bti_address<type>(__extension__ type{__VA_ARGS__})
+#define BTI_OPTIONS(type, ...) BTI_OVERRIDDEN(type, __VA_ARGS__)
 #define BTI_QUIET
 #define BTI_LOUD
 #else
 #define BTI_INITIALLY(...)
 #define BTI_INFO_INIT(type) \
     { .size = sizeof(type) }
-#define BTI_SIZE_OF(type) .size = sizeof(type),
 #define BTI_LITERAL(type) (type)
 /* The first members of the literal are defaults, which the caller's members override. */
 #define BTI_QUIET _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Woverride-init\"")
 #define BTI_LOUD _Pragma("GCC diagnostic pop")
 #define BTI_DECLARED(type)
-#define BTI_OVERRIDING(...)    \
-    __extension__({            \
-        BTI_QUIET __VA_ARGS__; \
-        BTI_LOUD               \
-    })
-#define BTI_ADDRESS(type, ...) ((const type[1]){__VA_ARGS__})
+/* The literal is in no block of its own: arrays and structures that the caller's members point to live as long as it does. */
+#define BTI_OVERRIDDEN(type, ...) \
+    (__extension__({ BTI_QUIET 0; }) + (const type[1]){{__VA_ARGS__}} + __extension__({ BTI_LOUD 0; }))
+#define BTI_OPTIONS(type, ...) ((const type[1]){{.size = sizeof(type), __VA_ARGS__}})
 #endif
 
 /* Marks a member that was not set, so that one that was set to 0 differs from it. Filled in by the macros. */
@@ -177,14 +173,13 @@ extern "C" {
  * function itself takes a pointer to such a structure, or NULL: `(bt_conv)(x, w, &options)`. */
 #ifdef __cplusplus
 #define BTI_START
-#define BTI_VALUE(type, ...) BTI_OVERRIDING(type{__VA_ARGS__})
+#define BTI_VALUE(type, ...) (__extension__ type{__VA_ARGS__})
 #else
 #define BTI_START char start; /* so that what follows in a literal may be nothing */
 #define BTI_VALUE(type, ...) ((type){.start = 0, __VA_ARGS__})
 #endif
 /* Stands where a value without a name would go: no type but its own does. */
 #define BTI_BY_NAME struct bti_by_name *by_name BTI_INITIALLY(NULL);
-#define BTI_OPTIONS(type, ...) BTI_ADDRESS(type, BTI_OVERRIDING(BTI_LITERAL(type){BTI_SIZE_OF(type) __VA_ARGS__}))
 
 #ifdef __cplusplus
 }

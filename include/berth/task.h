@@ -104,9 +104,8 @@ BT_API BT_MUST_USE bt_status bt_runtime_start(const bt_runtime_options *options)
 #else
 #define BTI_RUNTIME_UNSET .size = sizeof(bt_runtime_options), .zeros_set = true, .num_cpus = BTI_UNSET_REAL,
 #endif
-#define bt_runtime_init(...)                  \
-    BTI_AT_MUST(bt_runtime_start(BTI_ADDRESS( \
-        bt_runtime_options, BTI_OVERRIDING(BTI_LITERAL(bt_runtime_options){BTI_RUNTIME_UNSET __VA_ARGS__}))))
+#define bt_runtime_init(...) \
+    BTI_AT_MUST(bt_runtime_start(BTI_OVERRIDDEN(bt_runtime_options, BTI_RUNTIME_UNSET __VA_ARGS__)))
 
 /* Ends all workers and actors, waits for their processes and frees the store. References that are still held are
  * poisoned. BT_OK when no runtime is running. A program that exits without it, or is killed by any signal, leaves
@@ -188,8 +187,8 @@ typedef struct bt_task_options {
     .max_concurrency = BTI_UNSET_INT,
 #endif
 /* BT_OPTIONS: the options of a call, `bt_remote_with(BT_OPTIONS(.num_gpus = 2), f)`. BT_BUNDLE: a bundle of a group. */
-#define BT_BUNDLE(...) BTI_OVERRIDING(BTI_LITERAL(bt_task_options){BTI_TASK_UNSET __VA_ARGS__})
-#define BT_OPTIONS(...) BTI_ADDRESS(bt_task_options, BT_BUNDLE(__VA_ARGS__))
+#define BT_BUNDLE(...) (*BT_OPTIONS(__VA_ARGS__))
+#define BT_OPTIONS(...) BTI_OVERRIDDEN(bt_task_options, BTI_TASK_UNSET __VA_ARGS__)
 
 /* A function, named by its module and its name. A module is the program itself or a shared object that workers open.
  * BT_REMOTE registers the function when the module is loaded. Names are unique within a module. */
@@ -522,9 +521,7 @@ typedef struct bt_lease_options {
     bool inherit BTI_INITIALLY(false);       /* [false] programs that this process starts or becomes (exec) keep the
                                                 lease too */
 } bt_lease_options;
-#define BT_LEASE(...)             \
-    BTI_ADDRESS(bt_lease_options, \
-                BTI_OVERRIDING(BTI_LITERAL(bt_lease_options){BTI_SIZE_OF(bt_lease_options) __VA_ARGS__}))
+#define BT_LEASE(...) BTI_OPTIONS(bt_lease_options, __VA_ARGS__)
 
 /* Takes a lease: `bt_lease_take(BT_LEASE(.num_gpus = 2, .wait = true))`. A child process counts the GPUs, so the call
  * opens no device library; it may come before bt_runtime_init. The caller owns the lease: bt_lease_release. NULL with

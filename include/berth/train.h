@@ -84,8 +84,7 @@ typedef struct bt_fit_options {
     const char *report BTI_INITIALLY(NULL);
 } bt_fit_options;
 #define BT_FIT_INIT .size = sizeof(bt_fit_options)
-#define BT_FIT_OPTIONS(...) \
-    BTI_ADDRESS(bt_fit_options, BTI_OVERRIDING(BTI_LITERAL(bt_fit_options){BTI_SIZE_OF(bt_fit_options) __VA_ARGS__}))
+#define BT_FIT_OPTIONS(...) BTI_OPTIONS(bt_fit_options, __VA_ARGS__)
 
 typedef struct bt_fit_report {
     int64_t steps;                /* those before a resume too */
