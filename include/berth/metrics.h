@@ -20,7 +20,8 @@ typedef struct bt_metric {
     bool lower_is_better; /* of an error; for early stops and the best checkpoint */
 } bt_metric;
 
-/* Logits or probabilities [B, ..., C] and classes y [B, ...]: the part of the classes that have the largest number. */
+/* Of all that follow: y of another shape is INVALID_ARGUMENT.
+ * Logits or probabilities [B, ..., C] and classes y [B, ...]: the part of the classes that have the largest number. */
 BT_API bt_metric bt_metric_accuracy(void);
 /* The same: the part of the classes that are among the k largest numbers. */
 BT_API bt_metric bt_metric_top_k(int k);
@@ -29,7 +30,7 @@ BT_API bt_metric bt_metric_top_k(int k);
 BT_API bt_metric bt_metric_f1(void);
 /* Logits [B, ..., C] and classes y [B, ...]: exp of the mean cross-entropy. */
 BT_API bt_metric bt_metric_perplexity(void);
-/* Means over all elements of (output - y)**2 and |output - y|, which broadcast. */
+/* Means over all elements of (output - y)**2 and |output - y|, of one shape. */
 BT_API bt_metric bt_metric_mse(void);
 BT_API bt_metric bt_metric_mae(void);
 

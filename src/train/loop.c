@@ -223,6 +223,9 @@ static bt_status validate(bti_fit *f) {
     BTI_TRY(place_validation(f));
     bt_status status = bti_judge_add(f->judge, f->validation);
     if (status == BT_OK) row[BTI_VALIDATION_LOSS] = bti_judge_loss(f->judge);
+    if (status == BT_OK)
+        status = bti_losses_check(&f->validated, row[BTI_VALIDATION_LOSS], bt_loader_state(f->validation),
+                                  (int64_t)f->now.steps);
     for (int m = 0; m < f->history.count && status == BT_OK; m++) row[BTI_COLUMNS + m] = bti_judge_value(f->judge, m);
     (void)end_phase(f, BTI_PHASE_VALIDATION, start);
     return status;
@@ -453,7 +456,8 @@ static bt_status begin_run(bti_fit *f) {
     BTI_TRY(begin_validation(f));
     BTI_TRY(begin_checkpoints(f));
     f->losses.known_state = bt_loader_state(f->loader);
-    return f->losses.known_state ? BT_OK : bt_error_status();
+    if (f->validation) f->validated.known_state = bt_loader_state(f->validation);
+    return f->losses.known_state && (f->validated.known_state || !f->validation) ? BT_OK : bt_error_status();
 }
 
 static void end_run(bti_fit *f) {
@@ -468,6 +472,7 @@ static void end_run(bti_fit *f) {
     bti_vec_free(&f->best);
     bti_vec_free(&f->variables);
     bti_losses_end(&f->losses);
+    bti_losses_end(&f->validated);
 }
 
 static void fill_report(const bti_fit *f, bt_fit_report *report) {
@@ -483,7 +488,8 @@ static void fill_report(const bti_fit *f, bt_fit_report *report) {
 bt_status bti_fit_run(bti_fit *f, bt_fit_report *report) {
     f->history.metrics = f->options.metrics;
     f->history.count = f->options.metric_count;
-    f->losses = (bti_losses){.name = f->name, .loader = f->loader, .steps = &f->steps, .shown = NAN};
+    f->losses = (bti_losses){f->name, "the loss", "", f->loader, &f->steps, .shown = NAN};
+    f->validated = (bti_losses){f->name, "the validation loss", "validation ", f->validation, &f->steps, .shown = NAN};
     f->steps = (bti_steps){f->options.strategy,  f->model,
                            f->optimizer,         f->options.loss,
                            f->options.loss_data, .record_each = f->options.record_each};

@@ -26,7 +26,7 @@ typedef struct bti_fit {
     bti_history history;
     bti_checkpoints *checkpoints; /* NULL: none */
     bti_checkpoint_numbers now;
-    bti_losses losses;
+    bti_losses losses, validated;   /* validated: the figure of each epoch, for the checks of losses.h alone */
     BTI_VEC(bt_shared *) variables; /* with keep_best: parameters and states */
     BTI_VEC(bt_array *) best; /* their values, retained; none: the checkpoints' file has them, or there are none */
     double before;            /* seconds of runs that this one resumes */

@@ -13,21 +13,21 @@
 static bt_status fail_in_batch(const bti_losses *l, const bt_batch *batch, bt_status status) {
     bti_error *cause = bti_error_last();
     BTI_CALL(l->name);
-    status = bti_fail(status, "in batch %lld of epoch %lld: %s", (long long)batch->number + 1,
+    status = bti_fail(status, "in %sbatch %lld of epoch %lld: %s", l->of, (long long)batch->number + 1,
                       (long long)batch->epoch + 1, bti_error_message(cause));
     bti_error_release(cause);
     return status;
 }
 
 /* Says where the batch itself has a NaN. */
-static bt_status find_nan(const bt_batch *batch, bti_str *found) {
+static bt_status find_nan(const bti_losses *l, const bt_batch *batch, bti_str *found) {
     bti_str where = {0};
     bt_status status = BT_OK;
     for (int c = 0; c < 2 && status == BT_OK && !where.length && !found->length; c++) {
         status = bti_add_nan(&where, batch->arrays[c]);
         if (where.length)
-            bti_str_addf(found, "; %s of batch %lld of epoch %lld has %s", c ? "y" : "x", (long long)batch->number + 1,
-                         (long long)batch->epoch + 1, bti_str_text(&where));
+            bti_str_addf(found, "; %s of %sbatch %lld of epoch %lld has %s", c ? "y" : "x", l->of,
+                         (long long)batch->number + 1, (long long)batch->epoch + 1, bti_str_text(&where));
     }
     bti_str_free(&where);
     return status;
@@ -43,7 +43,7 @@ static bt_status check_batches(bti_losses *l, const char *from, const char *to, 
         bt_free(state);
         status = bti_steps_check(l->steps, batch.arrays[0], batch.arrays[1]);
         if (status != BT_OK) status = fail_in_batch(l, &batch, status);
-        if (status == BT_OK) status = find_nan(&batch, found);
+        if (status == BT_OK) status = find_nan(l, &batch, found);
     }
     return status == BT_OK ? bt_loader_restore(l->loader, to) : status;
 }
@@ -55,10 +55,9 @@ static bt_status explain_nan(bti_losses *l, int64_t steps) {
     bti_str found = {0};
     bt_status status = now ? check_batches(l, known, now, &found) : bt_error_status();
     if (status == BT_OK)
-        bti_log(
-            "%s: the loss is nan, after %lld steps%s; BERTH_FLAGS=check_nan=on names the operation that made it, and "
-            "its line",
-            l->name, (long long)steps, bti_str_text(&found));
+        bti_log("%s: %s is nan, after %lld steps%s; BERTH_FLAGS=check_nan=on names the operation that made it, and its "
+                "line",
+                l->name, l->what, (long long)steps, bti_str_text(&found));
     bti_str_free(&found);
     bt_free(known);
     bt_free(now);

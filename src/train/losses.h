@@ -7,7 +7,8 @@
 #include "train/step.h"
 
 typedef struct bti_losses {
-    const char *name; /* of the public function */
+    const char *name;      /* of the public function */
+    const char *what, *of; /* "the loss", ""; "the validation loss", "validation " */
     bt_loader *loader;
     bti_steps *steps;
     bt_array *sum;       /* retained; of the epoch's losses, times their rows */

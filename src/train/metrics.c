@@ -4,7 +4,31 @@
 #include <berth/metrics.h>
 #include <math.h>
 
+#include "base/error.h"
+#include "nn/layer.h"
+#include "ops/primitive.h"
 #include "train/confusion.h"
+
+/* --- shapes, which do not broadcast: a mean over all pairs of rows looks like a figure ------------------------------------- */
+
+/* y is [B, ...] of an output [B, ..., C]; NULL: it is. */
+static bt_array *other_classes(bt_array *output, bt_array *y) {
+    bool same = bt_rank(output) >= 1 && bt_rank(y) == bt_rank(output) - 1;
+    for (int i = 0; same && i < bt_rank(y); i++) same = bt_size(y, i) == bt_size(output, i);
+    if (same) return NULL;
+    return bti_poisonf(BT_INVALID_ARGUMENT,
+                       "the output is %s and y %s; y must have the class of each row of the output's last axis, %s",
+                       bti_describe_array(output).text, bti_describe_array(y).text,
+                       bti_sizes_string(bt_rank(output) > 0 ? bt_rank(output) - 1 : 0, bt_shape_of(output).size).text);
+}
+
+static bt_array *other_shape(bt_array *output, bt_array *y) {
+    bool same = bt_rank(y) == bt_rank(output);
+    for (int i = 0; same && i < bt_rank(y); i++) same = bt_size(y, i) == bt_size(output, i);
+    if (same) return NULL;
+    return bti_poisonf(BT_INVALID_ARGUMENT, "the output is %s and y %s; they must have one shape",
+                       bti_describe_array(output).text, bti_describe_array(y).text);
+}
 
 /* --- sums ------------------------------------------------------------------------------------------------------------- */
 
@@ -18,11 +42,15 @@ static bt_array *pair(bt_array *sum, bt_array *count) {
 /* Right ones, and all. */
 static bt_array *count_right(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
+    bt_array *wrong = other_classes(output, y);
+    if (wrong) return wrong;
     bt_array *right = bt_eq(bt_argmax(output, -1), y);
     return pair(bt_sum(bt_cast(right, BT_F32), BT_ALL, false), count_elements(right));
 }
 
 static bt_array *count_among_largest(bt_array *output, bt_array *y, void *data) {
+    bt_array *wrong = other_classes(output, y);
+    if (wrong) return wrong;
     bt_array *largest = bt_top_k_indices(output, (int64_t)(intptr_t)data); /* [B, ..., k] */
     bt_array *right = bt_any(bt_eq(largest, bt_expand_dims(y, -1)), BT_AXES(-1), false);
     return pair(bt_sum(bt_cast(right, BT_F32), BT_ALL, false), count_elements(right));
@@ -31,6 +59,8 @@ static bt_array *count_among_largest(bt_array *output, bt_array *y, void *data) 
 bt_array *bti_confusion_sums(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
     int64_t classes = bt_size(output, -1);
+    bt_array *wrong = other_classes(output, y);
+    if (wrong) return wrong;
     bt_array *is = bt_reshape(bt_one_hot(y, classes, BT_F32), -1, classes);
     bt_array *guess = bt_reshape(bt_one_hot(bt_argmax(output, -1), classes, BT_F32), -1, classes);
     return bt_flatten(bt_matmul_t(is, guess, true, false), 0);
@@ -43,12 +73,16 @@ static bt_array *entropy_sums(bt_array *output, bt_array *y, void *unused) {
 
 static bt_array *square_sums(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
+    bt_array *wrong = other_shape(output, y);
+    if (wrong) return wrong;
     bt_array *square = bt_square(bt_sub(output, y));
     return pair(bt_sum(square, BT_ALL, false), count_elements(square));
 }
 
 static bt_array *distance_sums(bt_array *output, bt_array *y, void *unused) {
     (void)unused;
+    bt_array *wrong = other_shape(output, y);
+    if (wrong) return wrong;
     bt_array *distance = bt_abs(bt_sub(output, y));
     return pair(bt_sum(distance, BT_ALL, false), count_elements(distance));
 }

@@ -52,6 +52,7 @@ enum {
      int64_t lda, int8_t offset_a, const void *b, int64_t ldb, int8_t offset_b, float beta, void *c, int64_t ldc, \
      const void *offsets)
 #define PRIMITIVE_ENTRIES(ENTRY)                                                                                 \
+    ENTRY(int, set_primitive_cache_capacity, (int primitives))                                                   \
     ENTRY(int, engine_destroy, (void *engine))                                                                   \
     ENTRY(int, engine_create, (void **engine, int kind, size_t index))                                           \
     ENTRY(int, stream_create, (void **stream, void *engine, unsigned flags))                                     \
@@ -144,7 +145,9 @@ static bool resolve_dnnl(void *handle, bti_library_state *now, bti_str *reason) 
     }
     snprintf(now->version, sizeof now->version, "%d.%d.%d", version->major, version->minor, version->patch);
     dnnl.major = version->major;
-    if (resolve_primitives(handle) && dnnl.engine_create(&dnnl.engine, CPU, 0)) dnnl.engine = NULL;
+    if (!resolve_primitives(handle)) return true;
+    if (dnnl.engine_create(&dnnl.engine, CPU, 0)) dnnl.engine = NULL;
+    (void)dnnl.set_primitive_cache_capacity(0); /* they are kept here, and no others */
     return true;
 }
 
