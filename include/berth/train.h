@@ -67,7 +67,8 @@ typedef struct bt_fit_options {
     bool keep_best BTI_INITIALLY(false); /* at the end the model has the parameters and states of the best epoch */
 
     /* Checkpoints: a folder, which is made if it is not there. A run whose folder has checkpoints goes on from the newest: the losses, and all else, are
-     * the same bits as without the interruption, wherever it was killed. A checkpoint is whole or absent; it is written while training goes on. */
+     * the same bits as without the interruption, wherever it was killed: what is frozen and the rate are those of the checkpoint; groups, schedules and hooks that a callback
+     * changes are not in it. A checkpoint is whole or absent; it is written while training goes on. */
     const char *checkpoints BTI_INITIALLY(NULL);
     int64_t checkpoint_steps BTI_INITIALLY(0); /* one after so many steps; or */
     double checkpoint_seconds BTI_INITIALLY(

@@ -28,7 +28,7 @@ typedef struct bti_file_job {
     bti_str *names; /* by array */
     bt_array **arrays;
     int count;
-    bti_str loader, rate, metrics;
+    bti_str loader, validation, rate, metrics, frozen;
     const char *rule;
     bt_status status;
     bti_error *error;
@@ -37,8 +37,7 @@ typedef struct bti_file_job {
 struct bti_checkpoints {
     char *folder;
     int keep;
-    bt_layer *model;
-    bt_optimizer *optimizer;
+    bti_checkpoint_subject of;
     bool writing; /* there is a thread */
     pthread_t thread;
     bti_place place;
@@ -71,15 +70,15 @@ static bt_status name_variables(variables *v) {
 
 /* Of the model, then of the optimiser, under their names in the file. */
 static bt_status list_variables(const bti_checkpoints *c, variables *v) {
-    int parameters = bt_parameters(c->model, NULL, 0), states = bt_states(c->model, NULL, 0);
-    int of_optimizer = bt_optimizer_states(c->optimizer, NULL, 0);
+    int parameters = bt_parameters(c->of.model, NULL, 0), states = bt_states(c->of.model, NULL, 0);
+    int of_optimizer = bt_optimizer_states(c->of.optimizer, NULL, 0);
     *v = (variables){.count = parameters + states + of_optimizer};
     v->list = bti_calloc((size_t)v->count + 1, sizeof *v->list);
     v->names = bti_calloc((size_t)v->count + 1, sizeof *v->names);
     if (!v->list || !v->names) return bti_no_memory();
-    (void)bt_parameters(c->model, v->list, parameters);
-    (void)bt_states(c->model, v->list + parameters, states);
-    (void)bt_optimizer_states(c->optimizer, v->list + parameters + states, of_optimizer);
+    (void)bt_parameters(c->of.model, v->list, parameters);
+    (void)bt_states(c->of.model, v->list + parameters, states);
+    (void)bt_optimizer_states(c->of.optimizer, v->list + parameters + states, of_optimizer);
     BTI_TRY(name_variables(v));
     for (int i = 0; i < v->count; i++) {
         bti_str_addf(&v->names[i], "%s.%s", i < parameters + states ? "model" : "optimizer",
@@ -100,8 +99,10 @@ static void clear_job(bti_file_job *job) {
     bti_free(job->names);
     bti_free(job->path);
     bti_str_free(&job->loader);
+    bti_str_free(&job->validation);
     bti_str_free(&job->rate);
     bti_str_free(&job->metrics);
+    bti_str_free(&job->frozen);
     bti_error_release(job->error);
     *job = (bti_file_job){0};
 }
@@ -148,8 +149,12 @@ static bt_status write_job(bti_file_job *job) {
     const char **names = bti_calloc((size_t)job->count + 1, sizeof *names);
     if (!names) return bti_no_memory();
     for (int i = 0; i < job->count; i++) names[i] = bti_str_text(&job->names[i]);
-    const char *metadata[] = {"loader", bti_str_text(&job->loader), "optimizer", job->rule,
-                              "rate",   bti_str_text(&job->rate),   "metrics",   bti_str_text(&job->metrics),
+    const char *metadata[] = {"loader",     bti_str_text(&job->loader),
+                              "validation", bti_str_text(&job->validation),
+                              "optimizer",  job->rule,
+                              "rate",       bti_str_text(&job->rate),
+                              "metrics",    bti_str_text(&job->metrics),
+                              "frozen",     bti_str_text(&job->frozen),
                               NULL};
     bt_status status = bt_save(job->path, names, job->arrays, job->count, metadata);
     bti_free(names);
@@ -198,7 +203,7 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
         job->arrays[job->count++] = bt_retain(bt_value(v.list[i]));
     }
     free_variables(&v);
-    if (status == BT_OK) status = bti_layer_report(c->model); /* else they may be those of an earlier step */
+    if (status == BT_OK) status = bti_layer_report(c->of.model); /* else they may be those of an earlier step */
     if (status != BT_OK) return status;
     BT_ON("cpu") {
         add_own(job, "numbers", bt_from(numbers, BT_F64, BT_SHAPE(NUMBERS)));
@@ -209,23 +214,49 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
     return BT_OK;
 }
 
+/* Each on a line of its own. */
+static void add_line(bti_str *text, const char *line) { bti_str_addf(text, "%s%s", text->length ? "\n" : "", line); }
+
+static bt_status add_loader(bti_str *text, const bt_loader *loader) {
+    char *state = loader ? bt_loader_state(loader) : NULL;
+    if (loader && !state) return bt_error_status();
+    bti_str_add(text, state ? state : "");
+    bt_free(state);
+    return BT_OK;
+}
+
+static void add_frozen(bti_str *text, const bt_layer *model) {
+    int count = bt_parameters(model, NULL, 0);
+    bt_shared **list = bti_calloc((size_t)count + 1, sizeof *list);
+    text->failed = text->failed || !list;
+    for (int i = 0; list && i < bt_parameters(model, list, count); i++)
+        if (bt_shared_is_frozen(list[i])) add_line(text, bt_shared_name(list[i]));
+    bti_free(list);
+}
+
+static bt_status describe_job(const bti_checkpoints *c, bti_file_job *job, const bti_history *history, int64_t steps) {
+    bti_str path = {0};
+    bt_status status = add_loader(&job->loader, c->of.loader);
+    if (status == BT_OK) status = add_loader(&job->validation, c->of.validation);
+    bti_str_addf(&job->rate, "%.17g", bt_optimizer_rate(c->of.optimizer));
+    for (int m = 0; m < history->count; m++) add_line(&job->metrics, history->metrics[m].name);
+    add_frozen(&job->frozen, c->of.model);
+    job->rule = bt_optimizer_name(c->of.optimizer);
+    add_path(&path, c->folder, steps);
+    job->path = bti_str_take(&path);
+    bool room = job->path && !job->loader.failed && !job->validation.failed && !job->rate.failed &&
+                !job->metrics.failed && !job->frozen.failed;
+    return status == BT_OK && !room ? bti_no_memory() : status;
+}
+
 bt_status bti_checkpoints_save(bti_checkpoints *c, const bti_checkpoint_numbers *numbers, bt_array *sum,
-                               const bti_history *history, const char *loader_state) {
+                               const bti_history *history) {
     BTI_TRY(bti_checkpoints_wait(c));
     bti_file_job *job = &c->job;
-    bti_str path = {0};
     bt_status status;
     BT_SCOPE
         status = fill_job(c, job, numbers, sum, history);
-    bti_str_add(&job->loader, loader_state);
-    bti_str_addf(&job->rate, "%.17g", bt_optimizer_rate(c->optimizer));
-    for (int m = 0; m < history->count; m++)
-        bti_str_addf(&job->metrics, "%s%s", m ? "\n" : "", history->metrics[m].name);
-    job->rule = bt_optimizer_name(c->optimizer);
-    add_path(&path, c->folder, (int64_t)numbers->steps);
-    job->path = bti_str_take(&path);
-    bool room = job->path && !job->loader.failed && !job->rate.failed && !job->metrics.failed;
-    if (status == BT_OK && !room) status = bti_no_memory();
+    if (status == BT_OK) status = describe_job(c, job, history, (int64_t)numbers->steps);
     c->place = bti_call_place();
     if (status == BT_OK && !(c->writing = bti_thread_start(&c->thread, BTI_STACK_LIBRARY, write_checkpoint, c)))
         status = bti_fail(BT_RESOURCE_EXHAUSTED, "no thread can be made to write a checkpoint");
@@ -245,14 +276,14 @@ static char *path_of_best(const bti_checkpoints *c) {
 
 bt_status bti_checkpoints_save_best(bti_checkpoints *c) {
     char *path = path_of_best(c);
-    bt_status status = path ? bt_save_model(path, c->model, NULL) : BT_RESOURCE_EXHAUSTED;
+    bt_status status = path ? bt_save_model(path, c->of.model, NULL) : BT_RESOURCE_EXHAUSTED;
     bti_free(path);
     return status;
 }
 
 bt_status bti_checkpoints_load_best(bti_checkpoints *c) {
     char *path = path_of_best(c);
-    bt_status status = path ? bt_load_model(path, c->model, NULL) : BT_RESOURCE_EXHAUSTED;
+    bt_status status = path ? bt_load_model(path, c->of.model, NULL) : BT_RESOURCE_EXHAUSTED;
     bti_free(path);
     return status;
 }
@@ -292,13 +323,13 @@ static bt_status check_run(const bti_checkpoints *c, const bt_tensors *file, con
     const char *rule = bt_tensors_metadata(file, "optimizer"), *metrics = bt_tensors_metadata(file, "metrics");
     if (!rule || !metrics || !bt_tensors_metadata(file, "loader"))
         return bti_fail(BT_INVALID_ARGUMENT, "%s is no checkpoint of bt_fit", path);
-    if (strcmp(rule, bt_optimizer_name(c->optimizer)) != 0)
+    if (strcmp(rule, bt_optimizer_name(c->of.optimizer)) != 0)
         return bti_fail(
             BT_INVALID_ARGUMENT,
             "%s is of a run with the optimiser \"%s\", this one has %s; take another folder, or .fresh = true", path,
-            bti_quote(rule).text, bt_optimizer_name(c->optimizer));
+            bti_quote(rule).text, bt_optimizer_name(c->of.optimizer));
     bti_str names = {0};
-    for (int m = 0; m < history->count; m++) bti_str_addf(&names, "%s%s", m ? "\n" : "", history->metrics[m].name);
+    for (int m = 0; m < history->count; m++) add_line(&names, history->metrics[m].name);
     bool same = !names.failed && !strcmp(bti_str_text(&names), metrics);
     bti_str_free(&names);
     return same ? BT_OK
@@ -332,41 +363,72 @@ static bt_status load_sum(const bti_checkpoints *c, bt_tensors *file, bt_array *
     bt_assign(sum, NULL);
     if (!has_tensor(file, "fit.sum")) return BT_OK;
     BT_SCOPE {
-        bt_array *read = bti_bring_batch(bt_tensors_get(file, "fit.sum"), c->model);
+        bt_array *read = bti_bring_batch(bt_tensors_get(file, "fit.sum"), c->of.model);
         status = bt_block(read);
         if (status == BT_OK) bt_assign(sum, read);
     }
     return status;
 }
 
+static bool has_line(const char *lines, const char *line) {
+    size_t length = strlen(line);
+    for (const char *at = lines; *at;) {
+        size_t end = strcspn(at, "\n");
+        if (end == length && !memcmp(at, line, length)) return true;
+        at += end + (at[end] == '\n');
+    }
+    return false;
+}
+
+/* lines: the names of what is frozen; NULL: the file is of an earlier berth, and says nothing. */
+static bt_status load_frozen(const bt_layer *model, const char *lines) {
+    int count = lines ? bt_parameters(model, NULL, 0) : 0;
+    bt_shared **list = bti_calloc((size_t)count + 1, sizeof *list);
+    bt_status status = list ? BT_OK : bti_no_memory();
+    if (list && count) (void)bt_parameters(model, list, count);
+    for (int i = 0; i < count && status == BT_OK; i++)
+        status = bt_shared_freeze(list[i], has_line(lines, bt_shared_name(list[i])));
+    bti_free(list);
+    return status;
+}
+
+/* Other rows are judged from their beginning. */
+static void load_validation(bt_loader *validation, const char *state) {
+    bti_errors_aside aside = bti_errors_aside_begin();
+    if (validation && state && *state) (void)!bt_loader_restore(validation, state);
+    bti_errors_aside_end(aside);
+}
+
 static bt_status load_file(bti_checkpoints *c, bt_tensors *file, const char *path, bti_checkpoint_numbers *numbers,
-                           bt_array **sum, bti_history *history, bt_loader *loader) {
+                           bt_array **sum, bti_history *history) {
     double read[NUMBERS];
     BTI_TRY(check_run(c, file, path, history));
     BTI_TRY(read_doubles(file, "fit.numbers", NUMBERS, read, NULL));
     BTI_TRY(read_doubles(file, "fit.history", bti_history_width(history), NULL, history));
     BTI_TRY(load_sum(c, file, sum));
-    BTI_TRY(bt_loader_restore(loader, bt_tensors_metadata(file, "loader")));
+    BTI_TRY(bt_loader_restore(c->of.loader, bt_tensors_metadata(file, "loader")));
     BTI_TRY(load_variables(c, file));
+    BTI_TRY(load_frozen(c->of.model, bt_tensors_metadata(file, "frozen")));
+    load_validation(c->of.validation, bt_tensors_metadata(file, "validation"));
     memcpy(numbers, read, sizeof *numbers);
     const char *rate = bt_tensors_metadata(file, "rate");
-    return rate ? bt_optimizer_set_rate(c->optimizer, strtod(rate, NULL)) : BT_OK;
+    return rate ? bt_optimizer_set_rate(c->of.optimizer, strtod(rate, NULL)) : BT_OK;
 }
 
 bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum,
-                               bti_history *history, bt_loader *loader, bool *found) {
+                               bti_history *history, bool *found) {
     int64_t number = find_before(c->folder, INT64_MAX);
     *found = number >= 0;
     if (!*found) return BT_OK;
     bti_str path = {0};
     bt_tensors *file = NULL;
     add_path(&path, c->folder, number);
-    char *before = bt_loader_state(loader);
+    char *before = bt_loader_state(c->of.loader);
     bt_status status = path.failed || !before ? bti_no_memory() : bt_tensors_open(bti_str_text(&path), &file);
-    if (status == BT_OK) status = load_file(c, file, bti_str_text(&path), numbers, sum, history, loader);
+    if (status == BT_OK) status = load_file(c, file, bti_str_text(&path), numbers, sum, history);
     if (status != BT_OK && before) {
         bti_error *cause = bti_error_last();
-        (void)!bt_loader_restore(loader, before);
+        (void)!bt_loader_restore(c->of.loader, before);
         bti_error_put_back(cause);
     }
     bt_tensors_close(file);
@@ -405,11 +467,11 @@ static bt_status make_folder(const char *folder) {
                     "the folder for checkpoints, \"%s\", cannot be made: %s", bti_quote(folder).text, strerror(errno));
 }
 
-bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, bt_layer *model, bt_optimizer *optimizer) {
+bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, const bti_checkpoint_subject *of) {
     if (make_folder(folder) != BT_OK) return NULL;
     remove_unfinished(folder);
     bti_checkpoints *c = bti_calloc(1, sizeof *c);
-    if (c) *c = (bti_checkpoints){.folder = bti_strdup(folder), .keep = keep, .model = model, .optimizer = optimizer};
+    if (c) *c = (bti_checkpoints){.folder = bti_strdup(folder), .keep = keep, .of = *of};
     if (c && c->folder) return c;
     bti_free(c);
     (void)!bti_no_memory();

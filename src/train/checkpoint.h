@@ -4,7 +4,7 @@
  *     fit.sum                       the sum of losses of the epoch so far, when it has begun
  *     fit.numbers                   float64, the numbers of bti_checkpoint
  *     fit.history                   float64 [epochs, columns]
- *     metadata                      the loader's state, the optimiser's rule and rate, the metrics' names
+ *     metadata                      the loaders' states, the optimiser's rule and rate, the metrics' names, the names of what is frozen
  *
  * Beside it stands best.safetensors, the model of the best epoch (bt_save_model). */
 #ifndef BTI_TRAIN_CHECKPOINT_H
@@ -26,21 +26,28 @@ typedef struct bti_checkpoint_numbers {
 
 typedef struct bti_checkpoints bti_checkpoints;
 
+/* What is saved, beside numbers. */
+typedef struct bti_checkpoint_subject {
+    bt_layer *model;
+    bt_optimizer *optimizer;
+    bt_loader *loader, *validation; /* validation: may be NULL */
+} bti_checkpoint_subject;
+
 /* Writes into the folder, which is made if it is not there, on a thread of its own, one file after the other; keeps the last `keep`. NULL with the cause
  * in the error record. */
-bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, bt_layer *model, bt_optimizer *optimizer);
-/* Begins to save what the model and the optimiser have now. `sum`: may be NULL. `loader_state`: copied. Waits for the file before. The error of that, or of this. */
+bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, const bti_checkpoint_subject *of);
+/* Begins to save what they have now. `sum`: may be NULL. Waits for the file before. The error of that, or of this. */
 bt_status bti_checkpoints_save(bti_checkpoints *c, const bti_checkpoint_numbers *numbers, bt_array *sum,
-                               const bti_history *history, const char *loader_state);
+                               const bti_history *history);
 /* Waits for the last file. Its error. */
 bt_status bti_checkpoints_wait(bti_checkpoints *c);
 /* Saves the model as the best so far. Blocks. */
 bt_status bti_checkpoints_save_best(bti_checkpoints *c);
 bt_status bti_checkpoints_load_best(bti_checkpoints *c);
-/* Loads the newest checkpoint: all or nothing. *found: false when there is none. The loader goes where it was; *sum: retained, or NULL. A file that does not fit
- * says in what, and nothing is changed. */
+/* Loads the newest checkpoint: all or nothing. *found: false when there is none. The loaders go where they were, that of the validation unless it is of other rows now; *sum: retained, or
+ * NULL. A file that does not fit says in what, and nothing is changed. */
 bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum,
-                               bti_history *history, bt_loader *loader, bool *found);
+                               bti_history *history, bool *found);
 /* Waits too. */
 bt_status bti_checkpoints_end(bti_checkpoints *c);
 

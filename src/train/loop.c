@@ -50,13 +50,10 @@ static bt_status tell(bti_fit *f, bt_fit_event_kind kind, const double *row) {
 
 static bt_status save_checkpoint(bti_fit *f) {
     double start = bti_now_seconds();
-    char *state = bt_loader_state(f->loader);
     f->now.seconds = seconds_of_run(f);
     bti_meters_read(&f->meters);
     f->now.joules = f->meters.epoch;
-    bt_status status =
-        state ? bti_checkpoints_save(f->checkpoints, &f->now, f->losses.sum, &f->history, state) : bt_error_status();
-    bt_free(state);
+    bt_status status = bti_checkpoints_save(f->checkpoints, &f->now, f->losses.sum, &f->history);
     f->saved = end_phase(f, BTI_PHASE_CHECKPOINTS, start);
     f->saved_epoch = f->now.epoch;
     f->saved_steps = f->now.steps;
@@ -84,7 +81,7 @@ static bt_status resume(bti_fit *f) {
     BTI_CALL(f->name);
     bool found = false;
     if (!f->checkpoints || f->options.fresh) return BT_OK;
-    BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->losses.sum, &f->history, f->loader, &found));
+    BTI_TRY(bti_checkpoints_load(f->checkpoints, &f->now, &f->losses.sum, &f->history, &found));
     if (!found) return BT_OK;
     f->before = f->now.seconds;
     f->meters.epoch = f->now.joules;
@@ -106,7 +103,7 @@ static bt_status go_back(bti_fit *f, int64_t failed_step) {
     bt_assign(&f->losses.sum, NULL);
     bt_status status = f->checkpoints ? bti_steps_prepare(&f->steps) : BT_OK;
     if (status == BT_OK && f->checkpoints)
-        status = bti_checkpoints_load(f->checkpoints, &f->now, &f->losses.sum, &f->history, f->loader, &found);
+        status = bti_checkpoints_load(f->checkpoints, &f->now, &f->losses.sum, &f->history, &found);
     if (status == BT_OK && !found)
         status = bti_fail(BT_FAILED_PRECONDITION,
                           "a device failed in step %lld, its part of the optimiser's states is lost, and there is no "
@@ -438,7 +435,8 @@ static bt_status begin_validation(bti_fit *f) {
 static bt_status begin_checkpoints(bti_fit *f) {
     if (!f->options.checkpoints) return BT_OK;
     int keep = f->options.checkpoint_keep ? f->options.checkpoint_keep : 3;
-    f->checkpoints = bti_checkpoints_new(f->options.checkpoints, keep, f->model, f->optimizer);
+    const bti_checkpoint_subject of = {f->model, f->optimizer, f->loader, f->validation};
+    f->checkpoints = bti_checkpoints_new(f->options.checkpoints, keep, &of);
     if (!f->checkpoints) return bt_error_status();
     BTI_TRY(bti_steps_prepare(&f->steps));
     return resume(f);
