@@ -268,7 +268,12 @@ static void refused_inputs(void **state) {
                  "the window has 2 axes, and x two more");
         bt_array *out[3], *states[2] = {bt_ones(BT_F32, 2, 5, 3), bt_ones(BT_F32, 2, 3)};
         FAILS(bt_apply_all(bt_gru_layer(3, 4, key), states, 2, out, 2), BT_INVALID_ARGUMENT,
-              "state 1 is float32 (2, 3); GRU(3 => 4) takes [B, 4]");
+              "bt_apply: h is float32 (2, 3) and x float32 (2, 5, 3); GRU(3 => 4) takes h of [B, 4], with the B of x");
+        bt_array *three[3] = {states[0], bt_ones(BT_F32, 2, 4), bt_ones(BT_F32, 3, 4)};
+        FAILS(bt_apply_all(bt_lstm_layer(3, 4, key), three, 3, out, 3), BT_INVALID_ARGUMENT,
+              "bt_apply: c is float32 (3, 4) and x float32 (2, 5, 3); LSTM(3 => 4) takes c of [B, 4]");
+        FAILS(bt_apply_all(bt_gru_layer(3, 4, key), (bt_array *[]){states[0], bt_ones(BT_F32, 1, 4)}, 2, out, 2),
+              BT_INVALID_ARGUMENT, "h is float32 (1, 4)");
         FAILS(bt_apply_all(bt_lstm_layer(3, 4, key), states, 2, out, 2), BT_INVALID_ARGUMENT,
               "has 1 or 3 inputs and 1 to 3 outputs, not 2 and 2");
         POISONED(bt_combine_concat(&x, 0), BT_INVALID_ARGUMENT, "there are 0 parts");
