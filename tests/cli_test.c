@@ -159,6 +159,11 @@ static void test_wrong_usage(void **state) {
     assert_int_equal(run("", "demo --epochs 0"), 2);
     assert_int_equal(run("", "demo --epochs 1x"), 2);
     assert_int_equal(run("", "demo --devices"), 2);
+    assert_int_equal(run("", "demo --devices 33"), 2);
+    assert_says("1 to 32");
+    assert_int_equal(run("", "demo --help"), 0);
+    assert_says("uses N devices, 1 to 32;");
+    assert_says("is below 90 %, with conv 98.5 %, with\nlstm 95 %");
     assert_int_equal(run("", "explain"), 2);
     assert_int_equal(run("", "explain true"), 2);
     assert_int_equal(run("", "explain --"), 2);

@@ -169,6 +169,18 @@ static void npy_files_of_other_layouts(void **state) {
     OK(bt_shutdown());
 }
 
+/* A column of a dtype takes the lines `good`, and not the line `bad` behind them. */
+static void typed_numbers(bt_dtype dtype, const char *good, const char *bad) {
+    char text[200];
+    bt_column column = {.name = "n", .dtype = dtype};
+    bt_dataset *taken = bt_dataset_csv(write_text("good.csv", good), &column, 1);
+    OK(bt_dataset_status(taken));
+    snprintf(text, sizeof text, "%s%s\n", good, bad);
+    bt_dataset *refused = bt_dataset_csv(write_text("bad.csv", text), &column, 1);
+    snprintf(text, sizeof text, "\"%s\" is no %s, as column \"n\" has", bad, bt_dtype_name(dtype));
+    REFUSED(refused, BT_DATA_LOSS, text);
+}
+
 static void of_a_csv_file(void **state) {
     fresh("");
     BT_SCOPE {
@@ -179,8 +191,19 @@ static void of_a_csv_file(void **state) {
         READS(batch.arrays[1], 1, 0);
         assert_int_equal(bt_rank(batch.arrays[1]), 1);
         bt_column whole[] = {BT_COLUMN("x", BT_I32, 2), BT_COLUMN("y", BT_I32, )};
-        REFUSED(bt_dataset_csv(path, whole, 2), BT_DATA_LOSS, HERE(0), "column \"x\"", "int32");
+        REFUSED(bt_dataset_csv(path, whole, 2), BT_DATA_LOSS, HERE(0),
+                "bt_dataset_csv: ", "line 2, column 1: \"0.5\" is no int32, as column \"x\" has");
+        const char *late = write_text("late.csv", "\n0.5,1.5,1\n\n2.5,3.5,0\n1,2,1e3\n1,2, 1e10 \n1,2,-0.5\n");
+        REFUSED(bt_dataset_csv(late, columns, 2), BT_DATA_LOSS, "line 6, column 3: \"1e10\" is no int32",
+                "column \"y\"");
+        typed_numbers(BT_I8, "-128\n127\n-0\n", "128");
+        typed_numbers(BT_U8, "0\n255\n", "-1");
+        typed_numbers(BT_BOOL, "0\n1\n", "2");
+        typed_numbers(BT_I64, "-9223372036854775808\n9223372036854775807\n", "1e19");
+        typed_numbers(BT_U64, "18446744073709551615\n", "nan");
+        path = path_of("table.csv");
         REFUSED(bt_dataset_csv(path, columns, 1), BT_INVALID_ARGUMENT, "3 numbers in a line; the columns take 2");
+        REFUSED(bt_dataset_csv(path, &whole[1], 1), BT_INVALID_ARGUMENT, "3 numbers in a line; the columns take 1");
         REFUSED(bt_dataset_csv(path_of("none.csv"), columns, 2), BT_NOT_FOUND, "none.csv");
         REFUSED(bt_dataset_csv(NULL, columns, 2), BT_INVALID_ARGUMENT);
         REFUSED(bt_dataset_csv(path, NULL, 2), BT_INVALID_ARGUMENT, "the list of columns is NULL");

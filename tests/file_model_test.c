@@ -87,6 +87,10 @@ static void a_model_goes_to_others(void **state) {
         expect_equal_models(model, other);
         expect_error(bt_save_model(path_of("twice"), model, .rename = "*.bias=b"), BT_INVALID_ARGUMENT, "twice");
         expect_error(bt_save_model(path_of("twice"), model, .rename = "b"), BT_INVALID_ARGUMENT, "has no '='");
+        expect_error(bt_save_model(path_of("twice"), model, .rename = "7.*=*"), BT_INVALID_ARGUMENT,
+                     "rule \"7.*=*\" of `rename` matches no name of the model");
+        expect_error(bt_save_model(path_of("twice"), model, .transpose = "7.weight"), BT_INVALID_ARGUMENT,
+                     "rule \"7.weight\" of `transpose` matches no name of the model");
     }
     expect_files(1);
 }

@@ -55,7 +55,9 @@ static void of_ones_own(void **state) {
         char *text = bt_summary(model);
         assert_string_equal(text, "Chain(\n"
                                   "  Scale(\n"
-                                  "    inner = Dense(3 => 3),      # 9 parameters\n"
+                                  "    3,\n"
+                                  "    factor = float32 (3,),      # 3 parameters\n"
+                                  "    inner = Dense(3 => 3; bias=false), # 9 parameters\n"
                                   "  ),\n"
                                   ")                               # 12 parameters in all\n");
         bt_free(text);
@@ -268,7 +270,12 @@ static void refused_inputs(void **state) {
                  "the window has 2 axes, and x two more");
         bt_array *out[3], *states[2] = {bt_ones(BT_F32, 2, 5, 3), bt_ones(BT_F32, 2, 3)};
         FAILS(bt_apply_all(bt_gru_layer(3, 4, key), states, 2, out, 2), BT_INVALID_ARGUMENT,
-              "state 1 is float32 (2, 3); GRU(3 => 4) takes [B, 4]");
+              "bt_apply: h is float32 (2, 3) and x float32 (2, 5, 3); GRU(3 => 4) takes h of [B, 4], with the B of x");
+        bt_array *three[3] = {states[0], bt_ones(BT_F32, 2, 4), bt_ones(BT_F32, 3, 4)};
+        FAILS(bt_apply_all(bt_lstm_layer(3, 4, key), three, 3, out, 3), BT_INVALID_ARGUMENT,
+              "bt_apply: c is float32 (3, 4) and x float32 (2, 5, 3); LSTM(3 => 4) takes c of [B, 4]");
+        FAILS(bt_apply_all(bt_gru_layer(3, 4, key), (bt_array *[]){states[0], bt_ones(BT_F32, 1, 4)}, 2, out, 2),
+              BT_INVALID_ARGUMENT, "h is float32 (1, 4)");
         FAILS(bt_apply_all(bt_lstm_layer(3, 4, key), states, 2, out, 2), BT_INVALID_ARGUMENT,
               "has 1 or 3 inputs and 1 to 3 outputs, not 2 and 2");
         POISONED(bt_combine_concat(&x, 0), BT_INVALID_ARGUMENT, "there are 0 parts");
@@ -294,19 +301,46 @@ static void printed(void **state) {
                     "Conv((3, 3), 1 => 8, relu)      # 80 parameters\n");
         expect_line(bt_conv_layer(2, 8, BT_SHAPE(3, 5), NULL, key, .stride = {2, 2}, .pad = {1, 2}, .groups = 2,
                                   .no_bias = true),
-                    "Conv((3, 5), 2 => 8, stride=2, pad=(1, 2), groups=2, bias=false) # 120 parameters\n");
+                    "Conv((3, 5), 2 => 8, pad=(1, 2), stride=2, groups=2, bias=false) # 120 parameters\n");
+        expect_line(bt_conv_layer(1, 2, BT_SHAPE(3, 3), NULL, key, .stride = {0, 2}, .dilation = {2, 2}),
+                    "Conv((3, 3), 1 => 2, stride=(1, 2), dilation=2) #");
+        expect_line(bt_conv_layer(1, 2, BT_SHAPE(3, 5), NULL, key, .same = true), "Conv((3, 5), 1 => 2, pad=(1, 2))");
+        expect_line(bt_conv_layer(1, 2, BT_SHAPE(3, 2), NULL, key, .same = true),
+                    "Conv((3, 2), 1 => 2, pad=(1, 1, 0, 1))");
+        expect_line(bt_conv_layer(1, 2, BT_SHAPE(1), NULL, key, .same = true), "Conv((1,), 1 => 2) ");
+        expect_line(bt_conv_transposed_layer(1, 2, BT_SHAPE(3, 3), NULL, key, .stride = {2, 2}, .output_pad = {1, 0},
+                                             .no_bias = true),
+                    "ConvTranspose((3, 3), 1 => 2, stride=2, bias=false, outpad=(1, 0))");
         expect_line(bt_conv_transposed_layer(1, 2, BT_SHAPE(3), NULL, key), "ConvTranspose((3,), 1 => 2) ");
         expect_line(bt_max_pool_layer(BT_SHAPE(2, 2)), "MaxPool((2, 2))\n");
+        expect_line(bt_max_pool_layer(BT_SHAPE(2, 2), .stride = {2}), "MaxPool((2, 2))\n");
+        expect_line(bt_max_pool_layer(BT_SHAPE(3, 3), .pad = {1, 1}, .stride = {2, 2}),
+                    "MaxPool((3, 3), pad=1, stride=2)\n");
+        expect_line(bt_avg_pool_layer(BT_SHAPE(3, 2), .stride = {3, 1}, .exclude_pads = true),
+                    "MeanPool((3, 2), stride=(3, 1), exclude_pads=true)\n");
         expect_line(bt_global_avg_pool_layer(), "GlobalMeanPool()\n");
         expect_line(bt_embedding_layer(10, 4, key), "Embedding(10 => 4)              # 40 parameters\n");
         expect_line(bt_batch_norm_layer(8), "BatchNorm(8)                    # 16 parameters, plus 16\n");
-        expect_line(bt_batch_norm_layer(8, .no_affine = true), "BatchNorm(8)\n");
+        expect_line(bt_batch_norm_layer(8, .no_affine = true), "BatchNorm(8, affine=false)\n");
+        expect_line(bt_layer_norm_layer(8, .no_affine = true), "LayerNorm(8, affine=false)\n");
+        expect_line(bt_group_norm_layer(2, 8, .no_affine = true), "GroupNorm(8, 2, affine=false)\n");
         expect_line(bt_group_norm_layer(2, 8), "GroupNorm(8, 2) ");
         expect_line(bt_dropout_layer(0.5, key), "Dropout(0.5)\n");
         expect_line(bt_gru_layer(8, 16, key), "GRU(8 => 16)                    # 1248 parameters\n");
-        expect_line(bt_attention_layer(4, 2, key),
-                    "MultiHeadAttention(\n  query = Dense(4 => 4),        # 20 parameters\n");
-        expect_line(bt_skip(bt_flatten_layer(), NULL), "SkipConnection(\n  Flatten(),\n)");
+        expect_line(
+            bt_attention_layer(4, 2, key),
+            "MultiHeadAttention(\n  4; nheads=2, bias=true,\n  query = Dense(4 => 4),        # 20 parameters\n");
+        expect_line(bt_attention_layer(8, 4, key, .kv_heads = 2, .no_bias = true, .causal = true),
+                    "MultiHeadAttention(\n  8; nheads=4, kv_heads=2, causal=true,\n");
+        expect_line(bt_skip(bt_flatten_layer(), NULL), "SkipConnection(\n  Flatten(),\n  +,\n)");
+        expect_line(bt_skip(bt_flatten_layer(), bt_combine_concat), "SkipConnection(\n  Flatten(),\n  concat,\n)");
+        expect_line(bt_parallel_of(bt_combine_sum, (bt_layer *[]){bt_flatten_layer()}, 1),
+                    "Parallel(\n  +,\n  Flatten(),\n)");
+        expect_line(bt_dense(2, 3, bt_relu, key, .no_bias = true), "Dense(2 => 3, relu; bias=false) # 6 parameters\n");
+        bt_named_layer inner = {"inner", bt_flatten_layer()};
+        expect_line(bt_layer_new("Own", first_of, .text = "(2) of (3)", .children = {inner}),
+                    "Own(\n  (2) of (3),\n  inner = Flatten(),\n)");
+        expect_line(bt_layer_new("Own", first_of, .text = "()", .children = {inner}), "Own(\n  inner = Flatten(),\n)");
     }
 }
 

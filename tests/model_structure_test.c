@@ -294,6 +294,12 @@ static void names_of_others_are_renamed(void **state) {
         expect_error(bt_load_model(path_of("m"), model, .rename = "a=*"), BT_INVALID_ARGUMENT, "more '*' behind");
         expect_error(bt_load_model(path_of("m"), model, .rename = "=b"), BT_INVALID_ARGUMENT, "names nothing");
         expect_error(bt_load_model(path_of("m"), model, .rename = "*********=b"), BT_INVALID_ARGUMENT, "more than 8");
+        expect_error(bt_load_model(path_of("m"), model, .rename = rules, .transpose = "*.weight; 0.wieght"),
+                     BT_INVALID_ARGUMENT, "rule \"0.wieght\" of `transpose` matches no name of the model");
+        expect_error(bt_load_model(path_of("m"), model, .rename = "module.stop = 7; module.*=*"), BT_INVALID_ARGUMENT,
+                     "rule \"module.stop = 7\" of `rename` matches no name of the file");
+        expect_error(bt_load_model(path_of("m"), model, .rename = "none.*=; modul.*=*"), BT_INVALID_ARGUMENT,
+                     "; rule \"modul.*=*\" of `rename` matches no name of the file");
         expect_error(bt_load_model(path_of("m"), model, .transpose = "a=b"), BT_INVALID_ARGUMENT,
                      "of `transpose` has a '='");
     }

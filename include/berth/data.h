@@ -56,7 +56,8 @@ BT_API bt_dataset *bt_dataset_npy(const char *const *names, const char *const *p
 
 /* A CSV file as bt_load_csv reads it. Each column takes as many numbers of a line as its shape has elements, in order; together
  * they take the whole line: `BT_COLUMN("x", BT_F32, 64), BT_COLUMN("y", BT_I32, )` of 65 numbers. Numbers are read as
- * float64; an integer or bool column with a number that its dtype does not have is DATA_LOSS. Blocks. */
+ * float64; an integer or bool column with a number that its dtype does not have is DATA_LOSS, with the line and the text of the first one.
+ * Blocks. */
 BT_API bt_dataset *bt_dataset_csv(const char *path, const bt_column *columns, int count);
 #define bt_dataset_csv(...) BTI_AT(bt_dataset *, bt_dataset_csv(__VA_ARGS__))
 

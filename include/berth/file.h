@@ -94,7 +94,8 @@ BT_API bt_array *bt_tensors_get(bt_tensors *tensors, const char *name);
 
 /* --- models --------------------------------------------------------------------------------------------------------- */
 
-/* Options of bt_save_model, for programs that have other names or orders of axes; the opposite of bt_load_options. */
+/* Options of bt_save_model, for programs that have other names or orders of axes; the opposite of bt_load_options. A rule or name that matches no name of the model
+ * is INVALID_ARGUMENT, unless it leaves names out. */
 typedef struct bt_save_options {
     size_t size BTI_INITIALLY(sizeof(bt_save_options)); /* set by the macro */
     BTI_BY_NAME
@@ -132,9 +133,12 @@ typedef struct bt_load_options {
     size_t size BTI_INITIALLY(sizeof(bt_load_options)); /* set by the macro */
     BTI_BY_NAME
     /* Rules FROM=TO, separated by ';', for names of the file: the first whose FROM is the whole name gives TO. A '*' in FROM stands for any characters, as few as fit; in TO for those of the '*'
-     * of the same order. "module.*=*;classifier.*=4.*". Without TO the tensor is left out: "*.attn_mask=". Other names stay. */
+     * of the same order. "module.*=*;classifier.*=4.*". Without TO the tensor is left out: "*.attn_mask=". Other names stay. INVALID_ARGUMENT: FROM without
+     * a '*' is no name of the file. One with a '*' may match none, for files that come with and without a prefix ("module.*=*"), and is named if the file does not fit
+     * the model; a rule without TO may match none too. */
     const char *rename BTI_INITIALLY(NULL);
-    /* Names of the model, separated by ';', maybe with '*': their tensors have the axes in the opposite order in the file. "0.weight;2.weight" */
+    /* Names of the model, separated by ';', maybe with '*': their tensors have the axes in the opposite order in the file. "0.weight;2.weight"
+     * INVALID_ARGUMENT: one matches no name of the model. */
     const char *transpose BTI_INITIALLY(NULL);
     bool torch BTI_INITIALLY(
         false); /* weights of all Dense layers are [out, in] in the file, as PyTorch's Linear and Flux's arrays */

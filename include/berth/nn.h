@@ -56,7 +56,8 @@ typedef struct bt_layer_options {
     void (*free_data)(void *data)
         BTI_INITIALLY(NULL); /* called once, with the last copy of the layer; also if the layer cannot be made */
     bt_forward_all *forward_all BTI_INITIALLY(NULL); /* in place of `forward` */
-    const char *text BTI_INITIALLY(NULL);            /* bt_summary prints it behind the name: "(8 => 16)" ["()"] */
+    const char *text BTI_INITIALLY(
+        NULL); /* bt_summary prints it behind the name, of a layer with children inside: "(8 => 16)" ["()"] */
     bt_named_value parameters[BT_LAYER_VARIABLES] BTI_INITIALLY({}); /* trained: each becomes a shared variable */
     bt_named_variable
         tied[BT_LAYER_VARIABLES] BTI_INITIALLY({}); /* trained too: variables that another layer has as well */
@@ -226,8 +227,9 @@ BT_API bt_layer *bt_layer_gpu(const bt_layer *layer);
 BT_API bt_layer *bt_layer_cpu(const bt_layer *layer);
 #define bt_layer_cpu(...) BTI_AT(bt_layer *, bt_layer_cpu(__VA_ARGS__))
 
-/* "Chain(\n  Dense(10 => 5, sigmoid),      # 55 parameters\n ...", as Flux prints a model; ", plus 8" counts the state of layers with parameters. The
- * caller owns the text: bt_free. */
+/* "Chain(\n  Dense(10 => 5, sigmoid),      # 55 parameters\n ...", as Flux prints a model; ", plus 8" counts the state of layers with parameters.
+ * A layer with children has lines for its own text (of Parallel and SkipConnection "+" or "concat", or "function" for one of the program's) and
+ * for its own parameters. The caller owns the text: bt_free. */
 BT_API char *bt_summary(const bt_layer *layer);
 #define bt_summary(...) BTI_AT(char *, bt_summary(__VA_ARGS__))
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-enum { DEMO_MOST_DEVICES = 64 };
+enum { DEMO_MOST_DEVICES = 32 }; /* as many of a kind are simulated */
 
 typedef enum demo_kind {
     DEMO_DIGITS = 1,   /* without a name: on all accelerators (demo.c) */

@@ -16,7 +16,7 @@ static const struct command {
      "NAME, a model that is trained on the default device in its place: conv (a convolutional network), lstm\n"
      "(which reads the rows one after the other), vae (an autoencoder that draws new digits), gpt (a transformer\n"
      "that learns to write berth's reference and writes a part, with a cache of keys).\n"
-     "  --devices N   uses N devices; default: all TPUs, else all GPUs, else four simulated GPUs\n"
+     "  --devices N   uses N devices, 1 to 32; default: all TPUs, else all GPUs, else four simulated GPUs\n"
      "  --epochs N    passes over the digits (default: 40; conv and lstm 20, vae 60, gpt 6)\n"
      "  --data FILE   CSV, each row 64 pixels from 0 to 16 and the digit; default: 1,797 built-in digits\n"
      "  --save FILE   saves the model there, as safetensors; default: digits.safetensors, or in a\n"
@@ -37,7 +37,8 @@ static const struct command {
      "  --seed N           of draws (default: 0)\n"
      "  --heads N          of gpt2's attention; default: its width / 64\n"
      "  --save FILE        saves it again, under PyTorch's names\n"
-     "Fails when the accuracy on the held-out digits (a fifth of each) is below 90 %.\n"},
+     "Fails when the accuracy on the held-out digits (a fifth of each) is below 90 %, with conv 98.5 %, with\n"
+     "lstm 95 %.\n"},
     {"bench", cli_bench, "measures how long typical work takes on this machine", "[OPTIONS] [ROW...]",
      "  --json            as JSON\n"
      "  --repetitions N   of each row; default: at least 5, more while they take less than a second\n"

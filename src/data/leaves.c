@@ -4,8 +4,8 @@
 #include <berth/ops.h>
 
 #include "base/alloc.h"
-#include "base/quote.h"
 #include "data/dataset.h"
+#include "file/csv.h"
 
 /* [N, ...] as examples of [...]. */
 static bt_column column_of(const char *name, bt_dtype dtype, bt_shape shape) {
@@ -98,13 +98,7 @@ static bt_status cut_column(bt_array *table, const bt_column *column, int64_t fi
     bt_shape shape = {.rank = column->shape.rank + 1, .size = {bt_size(table, 0)}};
     for (int d = 0; d < column->shape.rank; d++) shape.size[d + 1] = column->shape.size[d];
     *cut = bt_reshape_to(bt_cast(numbers, column->dtype), shape);
-    BTI_TRY(bt_block(*cut));
-    if (column->dtype >= BT_F16 || bt_count(numbers) == 0) return BT_OK;
-    bt_array *same = bt_all(bt_eq(bt_cast(bt_cast(numbers, column->dtype), BT_F64), numbers), BT_ALL, false);
-    double all = bt_item(same);
-    if (all > 0) return BT_OK;
-    return bti_fail(BT_DATA_LOSS, "column \"%s\" has numbers that %s does not have", bti_quote(column->name).text,
-                    bt_dtype_name(column->dtype));
+    return bt_block(*cut);
 }
 
 static bt_status cut_table(bt_dataset *d, bt_array *table, const char *path) {
@@ -122,6 +116,13 @@ static bt_status cut_table(bt_dataset *d, bt_array *table, const char *path) {
     return keep_arrays(d, arrays);
 }
 
+static bt_array *load_table(const bt_dataset *d, const char *path) {
+    bti_csv_column columns[BT_MAX_COLUMNS];
+    for (int i = 0; i < d->count; i++)
+        columns[i] = (bti_csv_column){d->columns[i].name, d->columns[i].dtype, numbers_of(&d->columns[i])};
+    return bti_load_csv_columns(path, columns, d->count);
+}
+
 bt_dataset *bt_dataset_csv(const char *path, const bt_column *columns, int count) {
     BTI_CALL("bt_dataset_csv");
     bt_dataset *d = bti_dataset_new(BTI_DATASET_ARRAYS, columns, count);
@@ -132,7 +133,7 @@ bt_dataset *bt_dataset_csv(const char *path, const bt_column *columns, int count
     BT_SCOPE {
         bt_array *table = NULL;
         if (status == BT_OK)
-            BT_ON("cpu") table = bt_load_csv(path, BT_F64);
+            BT_ON("cpu") table = load_table(d, path);
         if (status == BT_OK) status = bt_block(table);
         if (status == BT_OK)
             BT_ON("cpu") status = cut_table(d, table, path);

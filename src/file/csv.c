@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/quote.h"
 #include "base/vec.h"
+#include "file/csv.h"
 #include "file/io.h"
 #include "ir/dtype.h"
 
@@ -26,6 +27,8 @@ typedef struct reader {
     doubles floats;
     integers ints; /* uint64: the same bits */
     int64_t rows, columns;
+    const bti_csv_column *typed; /* NULL: any number may be in any column */
+    int typed_count;
 } reader;
 
 typedef struct field {
@@ -69,6 +72,16 @@ static bool read_integer(const reader *r, field f, int64_t *value) {
     if (!negative && size > greatest) return false;
     *value = (int64_t)(negative ? -size : size);
     return true;
+}
+
+/* The least number above those of 64 bits is taken too: it may be their greatest, read as a float. */
+static bool has_number_in(bt_dtype dtype, double value) {
+    if (dtype >= BT_F16) return true;
+    if (dtype == BT_BOOL) return value == 0 || value == 1;
+    bool is_signed = bti_dtype_is_signed(dtype);
+    int bits = (int)bt_dtype_size(dtype) * 8;
+    double above = ldexp(1, bits - is_signed);
+    return value == trunc(value) && value >= (is_signed ? -above : 0) && (bits == 64 ? value <= above : value < above);
 }
 
 /* --- lines ---------------------------------------------------------------------------------------------------------- */
@@ -117,14 +130,34 @@ static bt_status fail_at_field(const reader *r, field f, int64_t line, int64_t c
                             bti_quote_bytes(f.text, f.length).text, bt_dtype_name(r->dtype));
 }
 
+/* Whether the typed columns take the whole line; if not, that is what is wrong with the table. */
+static bool types_fit(const reader *r, const char *line, const char *line_end) {
+    uint64_t numbers = 0;
+    for (int i = 0; i < r->typed_count; i++) numbers += (uint64_t)r->typed[i].numbers;
+    return r->typed && numbers == (uint64_t)(r->columns ? r->columns : count_fields(line, line_end));
+}
+
+/* Number `column` of a line is not one that its typed column has. */
+static bt_status fail_at_typed(const reader *r, field f, int64_t line, int64_t column, const bti_csv_column *typed) {
+    return bti_file_damaged(&r->file, (uint64_t)(f.text - r->text),
+                            "line %lld, column %lld: \"%s\" is no %s, as column \"%s\" has", (long long)line,
+                            (long long)column, bti_quote_bytes(f.text, f.length).text, bt_dtype_name(typed->dtype),
+                            bti_quote(typed->name).text);
+}
+
 static bt_status read_csv_line(reader *r, const char *line, const char *line_end, int64_t number) {
-    int64_t column = 0;
+    int64_t column = 0, typed_end = 0;
+    int typed = -1, last = types_fit(r, line, line_end) ? r->typed_count : 0;
     for (const char *at = line; at;) {
         field f = next_field(&at, line_end);
         double value = 0;
         int64_t whole = 0;
         if (r->is_float ? !read_float(r, f, &value) : !read_integer(r, f, &whole))
             return fail_at_field(r, f, number, column + 1);
+        while (typed < last && column >= typed_end)
+            if (++typed < last) typed_end += r->typed[typed].numbers;
+        if (typed < last && !has_number_in(r->typed[typed].dtype, value))
+            return fail_at_typed(r, f, number, column + 1, &r->typed[typed]);
         if (r->is_float ? !bti_vec_push(&r->floats, value) : !bti_vec_push(&r->ints, whole)) return bti_no_memory();
         column++;
     }
@@ -185,18 +218,27 @@ static bt_array *make_array(reader *r) {
     return bt_from(to, r->dtype, shape);
 }
 
+static bt_array *load_csv(reader *r, const char *path) {
+    bt_status status = read_csv(r, path);
+    bt_array *array = status == BT_OK ? make_array(r) : bti_file_poison();
+    if (r->c_locale) freelocale(r->c_locale);
+    bti_file_close(&r->file);
+    bti_free(r->text);
+    bti_vec_free(&r->floats);
+    bti_vec_free(&r->ints);
+    return array;
+}
+
 bt_array *bt_load_csv(const char *path, bt_dtype dtype) {
     BTI_PUBLIC("bt_load_csv");
     reader r = {.file = {.fd = -1}, .dtype = dtype, .is_float = bti_dtype_is_float(dtype)};
     if (bti_dtype_is_storage(dtype) || bti_dtype_is_complex(dtype))
         BTI_RETURN(
             bti_poisonf(BT_INVALID_ARGUMENT, "numbers are read as %s by bt_cast of floats", bt_dtype_name(dtype)));
-    bt_status status = read_csv(&r, path);
-    bt_array *array = status == BT_OK ? make_array(&r) : bti_file_poison();
-    if (r.c_locale) freelocale(r.c_locale);
-    bti_file_close(&r.file);
-    bti_free(r.text);
-    bti_vec_free(&r.floats);
-    bti_vec_free(&r.ints);
-    BTI_RETURN(array);
+    BTI_RETURN(load_csv(&r, path));
+}
+
+bt_array *bti_load_csv_columns(const char *path, const bti_csv_column *columns, int count) {
+    reader r = {.file = {.fd = -1}, .dtype = BT_F64, .is_float = true, .typed = columns, .typed_count = count};
+    return load_csv(&r, path);
 }

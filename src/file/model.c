@@ -92,6 +92,7 @@ static void turn_dense(model *m, const bt_layer *layer) {
 static bt_status turn_tensors(model *m, const bt_layer *layer, const char *transpose, bool torch) {
     bti_name_rules names;
     bt_status status = bti_name_rules_parse(&names, transpose, false, "transpose");
+    if (status == BT_OK) status = bti_name_rules_check(&names, m->names, m->count, "transpose", "model", NULL);
     if (torch) turn_dense(m, layer);
     for (int i = 0; i < m->count && status == BT_OK; i++)
         if (bti_name_rules_match(&names, m->names[i])) m->turned[i] = true;
@@ -142,6 +143,7 @@ static bt_status save_for_others(const char *path, const bt_layer *layer, model 
     m->turned = bti_calloc((size_t)m->count + 1, sizeof *m->turned);
     bt_status status = names && values && m->turned ? BT_OK : bti_no_memory();
     if (status == BT_OK) status = bti_name_rules_parse(&rename, o->rename, true, "rename");
+    if (status == BT_OK) status = bti_name_rules_check(&rename, m->names, m->count, "rename", "model", NULL);
     if (status == BT_OK) status = turn_tensors(m, layer, o->transpose, o->torch);
     if (status == BT_OK) status = rename_for_others(m, &rename, names, values, &count);
     if (status == BT_OK) status = bt_save(path, (const char *const *)names, values, count, metadata);
@@ -210,7 +212,11 @@ static bool may_be_missing(const model *m, int i) {
 static bt_status compare_with_file(model *m, const bt_layer *layer, const bt_tensors *file, const bt_load_options *o) {
     bti_differences d = {0};
     bti_name_rules rename;
+    bti_str idle = {0};
     bt_status status = bti_name_rules_parse(&rename, o->rename, true, "rename");
+    if (status == BT_OK)
+        status = bti_name_rules_check(&rename, file->names.names, file->names.count, "rename", "file", &idle);
+    if (idle.length) d.mend = bti_str_text(&idle);
     if (status == BT_OK) status = prepare_match(m);
     if (status == BT_OK) status = match_tensors(m, file, &rename, &d);
     if (status == BT_OK) status = turn_tensors(m, layer, o->transpose, o->torch);
@@ -223,7 +229,9 @@ static bt_status compare_with_file(model *m, const bt_layer *layer, const bt_ten
             bti_add_different(&d, m->names[i], &tensor, m->turned[i], m->values[i]);
     }
     bti_vec_free(&rename);
-    return bti_differences_end(&d, file->file.path, status);
+    status = bti_differences_end(&d, file->file.path, status);
+    bti_str_free(&idle);
+    return status;
 }
 
 /* --- loading -------------------------------------------------------------------------------------------------------- */

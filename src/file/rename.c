@@ -101,3 +101,27 @@ bool bti_name_rules_rename(const bti_name_rules *rules, const char *name, bti_st
     bti_str_add(out, name);
     return true;
 }
+
+static bool matches_one_of(const bti_name_rule *rule, const char *const *names, int count) {
+    part stars[MOST_STARS];
+    for (int i = 0; i < count; i++)
+        if (match_pattern(rule->from, rule->from_length, names[i], stars)) return true;
+    return false;
+}
+
+bt_status bti_name_rules_check(const bti_name_rules *rules, const char *const *names, int count, const char *option,
+                               const char *whose, bti_str *hint) {
+    for (size_t i = 0; i < rules->count; i++) {
+        const bti_name_rule *rule = &rules->items[i];
+        bool leaves_out = rule->to && !rule->to_length;
+        if (leaves_out || matches_one_of(rule, names, count)) continue;
+        size_t length = rule->to ? (size_t)(rule->to - rule->from) + rule->to_length : rule->from_length;
+        bti_quoted text = bti_quote_bytes(rule->from, length);
+        if (!hint || !count_stars(rule->from, rule->from_length))
+            return bti_fail(BT_INVALID_ARGUMENT, "rule \"%s\" of `%s` matches no name of the %s", text.text, option,
+                            whose);
+        if (!hint->length)
+            bti_str_addf(hint, "rule \"%s\" of `%s` matches no name of the %s", text.text, option, whose);
+    }
+    return BT_OK;
+}

@@ -18,5 +18,9 @@ bt_status bti_name_rules_parse(bti_name_rules *rules, const char *text, bool ren
 bool bti_name_rules_rename(const bti_name_rules *rules, const char *name, bti_str *out);
 /* Whether one of the patterns matches the name. */
 bool bti_name_rules_match(const bti_name_rules *rules, const char *name);
+/* INVALID_ARGUMENT names the first rule that matches none of the names, which are those of the `whose`. Rules that leave names out may match none; so may
+ * those with a '*' where `hint` is not NULL: the text then says so of the first one. */
+bt_status bti_name_rules_check(const bti_name_rules *rules, const char *const *names, int count, const char *option,
+                               const char *whose, bti_str *hint);
 
 #endif

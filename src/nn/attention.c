@@ -79,18 +79,33 @@ static bt_status check_heads(const attention_settings *s) {
     return BT_OK;
 }
 
+/* "(64; nheads=8, bias=true)" */
+static void describe_attention(bti_str *text, const attention_settings *s, const bt_attention_layer_options *o) {
+    bti_str_addf(text, "(%lld; nheads=%lld", (long long)s->width, (long long)s->heads);
+    if (s->kv_heads != s->heads) bti_str_addf(text, ", kv_heads=%lld", (long long)s->kv_heads);
+    bti_str_add(text, o->no_bias ? "" : ", bias=true");
+    bti_str_add(text, s->causal ? ", causal=true)" : ")");
+}
+
 static bt_layer *draw_attention(const attention_settings *s, const bt_attention_layer_options *o, bt_array *key,
                                 void *copy) {
     bt_array *keys = bt_split(key, PARTS);
     bt_weight_options weights = {.size = sizeof weights, .init = o->init, .no_bias = o->no_bias};
-    bt_layer_options options = {
-        .size = sizeof options, .data = copy, .free_data = bti_free, .forward_all = apply_attention};
+    bti_str text = {0};
+    describe_attention(&text, s, o);
+    bt_layer_options options = {.size = sizeof options,
+                                .data = copy,
+                                .free_data = bti_free,
+                                .text = bti_str_text(&text),
+                                .forward_all = apply_attention};
     for (int i = 0; i < PARTS; i++) {
         int64_t out = i == KEY || i == VALUE ? s->width / s->heads * s->kv_heads : s->width;
         options.children[i] =
             (bt_named_layer){part_names[i], bt_dense(s->width, out, NULL, bt_split_at(keys, i), &weights)};
     }
-    return bt_layer_new("MultiHeadAttention", NULL, &options);
+    bt_layer *layer = bt_layer_new("MultiHeadAttention", NULL, &options);
+    bti_str_free(&text);
+    return layer;
 }
 
 bt_layer *bt_attention_layer(int64_t width, int64_t heads, bt_array *key, const bt_attention_layer_options *options) {

@@ -49,13 +49,13 @@ static bt_layer *combining(const char *name, bt_forward_all *forward, bt_combine
                            int count) {
     void *copy = bti_layer_settings(&(combiner_settings){combine}, sizeof(combiner_settings));
     if (!copy) return bti_no_settings();
-    bt_layer *layer = bt_layer_new(
-        name, NULL,
-        BT_LAYER(.data = copy, .free_data = bti_free, .forward_all = forward, .list = layers, .list_count = count));
-    return bti_layer_note(layer, "combine", "%s",
-                          combine == bt_combine_sum      ? "sum"
-                          : combine == bt_combine_concat ? "concat"
-                                                         : "function");
+    const char *noted = "function", *text = "(function)";
+    if (combine == bt_combine_sum) noted = "sum", text = "(+)";
+    if (combine == bt_combine_concat) noted = "concat", text = "(concat)";
+    bt_layer *layer = bt_layer_new(name, NULL,
+                                   BT_LAYER(.data = copy, .free_data = bti_free, .text = text, .forward_all = forward,
+                                            .list = layers, .list_count = count));
+    return bti_layer_note(layer, "combine", "%s", noted);
 }
 
 static bt_status check_one_output(const bt_layer *layer, int output_count) {

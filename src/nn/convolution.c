@@ -71,34 +71,33 @@ static bt_conv_options window_of(const bt_conv_layer_options *o, bt_shape kernel
     return window;
 }
 
-/* ", pad=1" or ", pad=(1, 2)" where a size is not `unless`. */
-static void add_sizes(bti_str *text, const char *name, const int64_t *sizes, int axes, int64_t unless) {
-    bool alike = true, differs = false;
+/* ", pad=1", ", pad=(1, 2)", or of `same` with an odd pad both sides of each axis: ", pad=(0, 1, 1, 1)" */
+static void add_pads(bti_str *text, const bt_conv_options *window, int axes) {
+    int64_t sides[6];
     for (int i = 0; i < axes; i++) {
-        int64_t size = sizes[i] ? sizes[i] : unless;
-        differs = differs || size != unless;
-        alike = alike && sizes[i] == sizes[0];
+        sides[2 * i] = window->pad_low[i];
+        sides[2 * i + 1] = window->pad_high[i];
     }
-    if (!differs) return;
-    if (alike)
-        bti_str_addf(text, ", %s=%lld", name, (long long)sizes[0]);
+    if (memcmp(window->pad_low, window->pad_high, sizeof window->pad_low))
+        bti_layer_add_sizes(text, "pad", 2 * axes, sides, bti_all_zeros);
     else
-        bti_str_addf(text, ", %s=%s", name, bti_sizes_string(axes, sizes).text);
+        bti_layer_add_sizes(text, "pad", axes, window->pad_low, bti_all_zeros);
 }
 
 /* "((3, 3), 1 => 8, relu, pad=1)" */
-static void describe_conv(bti_str *text, int64_t in, int64_t out, bt_shape kernel, bt_activation *activation,
-                          const bt_conv_layer_options *o) {
+static void describe_conv(bti_str *text, int64_t in, int64_t out, bt_shape kernel, const conv_settings *s) {
+    const bt_conv_options *window = &s->window;
+    int axes = kernel.rank;
     char name[40];
-    bti_str_addf(text, "(%s, %lld => %lld%s", bti_sizes_string(kernel.rank, kernel.size).text, (long long)in,
-                 (long long)out, bti_activation_text(activation, name));
-    add_sizes(text, "stride", o->stride, kernel.rank, 1);
-    add_sizes(text, "pad", o->pad, kernel.rank, 0);
-    if (o->same) bti_str_add(text, ", pad=same");
-    add_sizes(text, "dilation", o->dilation, kernel.rank, 1);
-    add_sizes(text, "outpad", o->output_pad, kernel.rank, 0);
-    if (o->groups > 1) bti_str_addf(text, ", groups=%lld", (long long)o->groups);
-    bti_str_add(text, o->no_bias ? ", bias=false)" : ")");
+    bti_str_addf(text, "(%s, %lld => %lld%s", bti_sizes_string(axes, kernel.size).text, (long long)in, (long long)out,
+                 bti_activation_text(s->activation, name));
+    add_pads(text, window, axes);
+    bti_layer_add_sizes(text, "stride", axes, window->stride, bti_all_ones);
+    bti_layer_add_sizes(text, "dilation", axes, window->dilation, bti_all_ones);
+    if (window->groups > 1) bti_str_addf(text, ", groups=%lld", (long long)window->groups);
+    if (!s->bias) bti_str_add(text, ", bias=false");
+    bti_layer_add_sizes(text, "outpad", axes, window->output_pad, bti_all_zeros);
+    bti_str_add(text, ")");
 }
 
 /* --- making ----------------------------------------------------------------------------------------------------------------- */
@@ -154,7 +153,7 @@ static bt_layer *make_conv(conv_call *c, const bt_conv_layer_options *options) {
     void *copy = bti_layer_settings(&settings, sizeof settings);
     if (!copy) return bti_no_settings();
     bti_str text = {0};
-    describe_conv(&text, c->in, c->out, c->kernel, c->activation, &c->options);
+    describe_conv(&text, c->in, c->out, c->kernel, &settings);
     bt_layer *layer = NULL;
     BT_SCOPE
         layer = bt_layer_retain(draw_conv(c, bti_str_text(&text), copy));

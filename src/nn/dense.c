@@ -107,7 +107,8 @@ static bt_layer *make_dense(bt_array *weight, bt_array *bias, bt_activation *act
     if (!copy) return bti_no_settings();
     long long in = bt_size(weight, 0), out = bt_size(weight, 1);
     char text[120], name[40];
-    snprintf(text, sizeof text, "(%lld => %lld%s)", in, out, bti_activation_text(activation, name));
+    snprintf(text, sizeof text, "(%lld => %lld%s%s)", in, out, bti_activation_text(activation, name),
+             bias ? "" : "; bias=false");
     bt_layer *layer = bt_layer_new("Dense", apply_dense,
                                    BT_LAYER(.data = copy, .free_data = bti_free, .text = text,
                                             .parameters = {{"weight", weight}, {bias ? "bias" : NULL, bias}}));

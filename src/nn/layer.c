@@ -134,6 +134,23 @@ void bti_layer_add_text(bti_str *text, const bt_layer *layer) {
     bti_str_addf(text, "%s%s", layer->name, layer->text ? layer->text : "()");
 }
 
+const int64_t bti_all_zeros[6] = {0}, bti_all_ones[6] = {1, 1, 1, 1, 1, 1};
+
+void bti_layer_add_sizes(bti_str *text, const char *name, int axes, const int64_t *sizes, const int64_t *defaults) {
+    int64_t size[6];
+    bool alike = true, differs = false;
+    for (int i = 0; i < axes; i++) {
+        size[i] = sizes[i] ? sizes[i] : defaults[i];
+        differs = differs || size[i] != defaults[i];
+        alike = alike && size[i] == size[0];
+    }
+    if (!differs) return;
+    if (alike)
+        bti_str_addf(text, ", %s=%lld", name, (long long)size[0]);
+    else
+        bti_str_addf(text, ", %s=%s", name, bti_sizes_string(axes, size).text);
+}
+
 /* --- applying --------------------------------------------------------------------------------------------------------- */
 
 static bt_array *without_result(const bt_layer *layer) {

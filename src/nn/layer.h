@@ -63,6 +63,9 @@ bt_layer *bti_layer_note(bt_layer *layer, const char *name, const char *format, 
 int bti_layer_options(const bt_layer *layer, const bti_layer_option **options);
 /* "Dense(10 => 5, relu)": the head of its line in a summary. */
 void bti_layer_add_text(bti_str *text, const bt_layer *layer);
+/* ", pad=1" or ", pad=(1, 2)", by axis, at most 6 of them; nothing where all are `defaults`. A size of 0 is the default. */
+void bti_layer_add_sizes(bti_str *text, const char *name, int axes, const int64_t *sizes, const int64_t *defaults);
+extern const int64_t bti_all_zeros[6], bti_all_ones[6];
 /* x given to child i, after child i - 1 gave it; errors name both. */
 bt_array *bti_apply_child(bt_layer *layer, int i, bt_array *x);
 /* What the gradient hooks of the layers above a parameter make of its gradient. */

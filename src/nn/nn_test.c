@@ -264,7 +264,7 @@ static void summaries(void **state) {
         expect_summary(model, "Chain(\n"
                               "  Flatten(),\n"
                               "  Dense(10 => 5, sigmoid),      # 55 parameters\n"
-                              "  Dense(5 => 2, function),      # 10 parameters\n"
+                              "  Dense(5 => 2, function; bias=false), # 10 parameters\n"
                               "  softmax,\n"
                               ")                               # 65 parameters in all\n");
     }

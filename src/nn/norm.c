@@ -56,7 +56,7 @@ typedef struct norm_call {
     bt_forward *forward;
     norm_settings settings;
     bool biased;
-    char text[80];
+    char sizes[60];
 } norm_call;
 
 static bt_status check_norm(const norm_settings *s, const bt_norm_options *o) {
@@ -84,8 +84,10 @@ static bt_layer *new_norm(const norm_call *c, void *settings) {
     const norm_settings *s = &c->settings;
     bt_array *ones = bt_ones(BT_F32, s->channels), *zeros = bt_zeros(BT_F32, s->channels);
     const char *weight = s->affine ? "weight" : NULL, *bias = c->biased ? "bias" : NULL;
+    char text[80];
+    snprintf(text, sizeof text, "(%s%s)", c->sizes, s->affine ? "" : ", affine=false");
     return bt_layer_new(c->name, c->forward,
-                        BT_LAYER(.data = settings, .free_data = bti_free, .text = c->text,
+                        BT_LAYER(.data = settings, .free_data = bti_free, .text = text,
                                  .parameters = {{weight, ones}, {bias, zeros}},
                                  .state = {{s->tracks ? "running_mean" : NULL, zeros},
                                            {"running_var", ones},
@@ -124,7 +126,7 @@ static bt_array *apply_layer_norm(bt_layer *layer, bt_array *x, void *data) {
 
 bt_layer *bt_layer_norm_layer(int64_t size, const bt_norm_options *options) {
     norm_call c = {"bt_layer_norm_layer", "LayerNorm", apply_layer_norm, {.channels = size, .groups = 1}, true, ""};
-    snprintf(c.text, sizeof c.text, "(%lld)", (long long)size);
+    snprintf(c.sizes, sizeof c.sizes, "%lld", (long long)size);
     return make_norm(&c, options, 1e-5);
 }
 
@@ -142,7 +144,7 @@ static bt_array *apply_rms_norm(bt_layer *layer, bt_array *x, void *data) {
 
 bt_layer *bt_rms_norm_layer(int64_t size, const bt_norm_options *options) {
     norm_call c = {"bt_rms_norm_layer", "RMSNorm", apply_rms_norm, {.channels = size, .groups = 1}, false, ""};
-    snprintf(c.text, sizeof c.text, "(%lld)", (long long)size);
+    snprintf(c.sizes, sizeof c.sizes, "%lld", (long long)size);
     return make_norm(&c, options, 0x1p-23);
 }
 
@@ -164,7 +166,7 @@ static bt_array *apply_group_norm(bt_layer *layer, bt_array *x, void *data) {
 bt_layer *bt_group_norm_layer(int64_t groups, int64_t channels, const bt_norm_options *options) {
     norm_call c = {
         "bt_group_norm_layer", "GroupNorm", apply_group_norm, {.channels = channels, .groups = groups}, true, ""};
-    snprintf(c.text, sizeof c.text, "(%lld, %lld)", (long long)channels, (long long)groups);
+    snprintf(c.sizes, sizeof c.sizes, "%lld, %lld", (long long)channels, (long long)groups);
     return make_norm(&c, options, 1e-5);
 }
 
@@ -237,6 +239,6 @@ bt_layer *bt_batch_norm_layer(int64_t channels, const bt_norm_options *options) 
                    {.channels = channels, .groups = 1, .tracks = true},
                    true,
                    ""};
-    snprintf(c.text, sizeof c.text, "(%lld)", (long long)channels);
+    snprintf(c.sizes, sizeof c.sizes, "%lld", (long long)channels);
     return make_norm(&c, options, 1e-5);
 }

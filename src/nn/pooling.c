@@ -35,6 +35,15 @@ static bt_array *apply_pool(bt_layer *layer, bt_array *x, void *data) {
     return s->kind == MAX_POOL ? bt_max_pool(x, &s->window) : bt_avg_pool(x, &s->window);
 }
 
+/* "((2, 2), pad=1, stride=1)" */
+static void describe_pool(bti_str *text, bt_shape window, const bt_pool_layer_options *o) {
+    bti_str_addf(text, "(%s", bti_sizes_string(window.rank, window.size).text);
+    bti_layer_add_sizes(text, "pad", window.rank, o->pad, bti_all_zeros);
+    bti_layer_add_sizes(text, "stride", window.rank, o->stride, window.size);
+    bti_layer_add_sizes(text, "dilation", window.rank, o->dilation, bti_all_ones);
+    bti_str_add(text, o->exclude_pads ? ", exclude_pads=true)" : ")");
+}
+
 static bt_layer *make_pool(const char *call, pool_kind kind, bt_shape window, const bt_pool_layer_options *options) {
     BTI_CALL(call);
     bt_pool_layer_options o = {.size = sizeof o};
@@ -56,7 +65,7 @@ static bt_layer *make_pool(const char *call, pool_kind kind, bt_shape window, co
     void *copy = bti_layer_settings(&settings, sizeof settings);
     if (!copy) return bti_no_settings();
     bti_str text = {0};
-    bti_str_addf(&text, "(%s)", bti_sizes_string(window.rank, window.size).text);
+    describe_pool(&text, window, &o);
     bt_layer *layer = bt_layer_new(kind == MAX_POOL ? "MaxPool" : "MeanPool", apply_pool,
                                    BT_LAYER(.data = copy, .free_data = bti_free, .text = bti_str_text(&text)));
     bti_str_free(&text);

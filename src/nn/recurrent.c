@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/sized.h"
 #include "nn/layer.h"
+#include "ops/primitive.h"
 
 #define MEMBER(name) BTI_MEMBER(bt_recurrent_options, name)
 static const bti_member recurrent_members[] = {MEMBER(size), MEMBER(by_name), MEMBER(init), MEMBER(no_bias),
@@ -64,6 +65,19 @@ static void lstm_step(bt_array **carry, bt_array *const *x, bt_array **y, void *
 
 /* --- applying ------------------------------------------------------------------------------------------------------------------ */
 
+/* h or c is [B, hidden], with the B of x as far as both are known. */
+static bt_status check_carried(const bt_layer *layer, const recurrent_settings *s, const bt_array *x,
+                               const bt_array *carried, const char *name) {
+    int64_t rows = bti_shape(x)[0];
+    bool fits = bti_rank(carried) == 2 && bti_shape(carried)[1] == s->hidden;
+    bool rows_fit = fits && (bti_shape(carried)[0] == rows || bti_size_is_symbolic(rows) ||
+                             bti_size_is_symbolic(bti_shape(carried)[0]));
+    if (rows_fit) return BT_OK;
+    return bti_fail(BT_INVALID_ARGUMENT, "%s is %s and x %s; %s%s takes %s of [B, %lld], with the B of x", name,
+                    bti_describe_array(carried).text, bti_describe_array(x).text, layer->name, layer->text, name,
+                    (long long)s->hidden);
+}
+
 static bt_status check_sequence(const bt_layer *layer, const recurrent_settings *s, bt_array *const *inputs,
                                 int input_count, int output_count) {
     BTI_CALL("bt_apply");
@@ -74,10 +88,7 @@ static bt_status check_sequence(const bt_layer *layer, const recurrent_settings 
     if (bt_rank(inputs[0]) != 3 || bt_size(inputs[0], 2) != s->in)
         return bti_fail(BT_INVALID_ARGUMENT, "x is %s; %s%s takes [B, T, %lld]", bti_describe_array(inputs[0]).text,
                         layer->name, layer->text, (long long)s->in);
-    for (int i = 1; i < input_count; i++)
-        if (bt_rank(inputs[i]) != 2 || bt_size(inputs[i], 1) != s->hidden)
-            return bti_fail(BT_INVALID_ARGUMENT, "state %d is %s; %s%s takes [B, %lld]", i,
-                            bti_describe_array(inputs[i]).text, layer->name, layer->text, (long long)s->hidden);
+    for (int i = 1; i < input_count; i++) BTI_TRY(check_carried(layer, s, inputs[0], inputs[i], i == 1 ? "h" : "c"));
     return BT_OK;
 }
 

@@ -1,4 +1,4 @@
-/* The progress of bt_fit on standard error: one line on a terminal, else a line for each epoch. */
+/* The progress of bt_fit on standard error: one line on a terminal, as wide as that is at most, else a line for each epoch. */
 #ifndef BTI_TRAIN_PROGRESS_H
 #define BTI_TRAIN_PROGRESS_H
 
