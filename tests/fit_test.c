@@ -130,6 +130,11 @@ static void metrics_that_cannot_be(void **state) {
         FAILS(bt_evaluate(identity, x, x, &none, 1, values, 0), BT_INVALID_ARGUMENT, "\"none\" gave NULL");
         FAILS(bt_evaluate(identity, x, x, &wrong, 1, values, 0), BT_INVALID_ARGUMENT, "\"wrong\"");
         assert_true(isnan(values[0]));
+        bt_array *column = bt_zeros(BT_I32, 4, 1), *row = bt_zeros(BT_F32, 4);
+        bt_metric classes[] = {bt_metric_accuracy(), bt_metric_top_k(1), bt_metric_f1(), bt_metric_perplexity()};
+        for (int m = 0; m < 4; m++) /* which would broadcast to [4, 4] */
+            FAILS(bt_evaluate(identity, x, column, &classes[m], 1, values, 0), BT_INVALID_ARGUMENT, "(4, 1)");
+        FAILS(bt_evaluate(identity, bt_ones(BT_F32, 4, 1), row, &good, 1, values, 0), BT_INVALID_ARGUMENT, "one shape");
         FAILS(bt_evaluate(identity, x, x, &good, 33, values, 0), BT_INVALID_ARGUMENT, "up to 32");
         FAILS(bt_evaluate(identity, x, x, NULL, 1, values, 0), BT_INVALID_ARGUMENT, "NULL");
         FAILS(bt_evaluate(identity, x, x, &good, 1, NULL, 0), BT_INVALID_ARGUMENT, "figures");
@@ -323,6 +328,71 @@ static void resumed_exactly(void **state) {
     }
 }
 
+/* The rows that a validation draws, and what a callback freezes, belong to the run. */
+typedef struct frozen_run {
+    bt_layer *model;
+    int64_t stop_at;
+    int epochs;
+    double losses[6], judged[6];
+} frozen_run;
+
+static bt_status freeze_first(bt_fit_event *event, void *data) {
+    frozen_run *r = data;
+    if (event->kind == BT_FIT_EPOCH) {
+        r->losses[event->epoch] = event->loss;
+        r->judged[event->epoch] = event->validation_loss;
+        r->epochs++;
+        if (event->epoch == 1) return bt_freeze(bt_layer_child(r->model, 0));
+    }
+    event->stop = r->stop_at && event->steps >= r->stop_at;
+    return BT_OK;
+}
+
+static void train_frozen(frozen_run *r, const char *into) {
+    BT_SCOPED;
+    bt_array *x = rows_x(ROWS), *y = rows_y(x);
+    bt_dataset *data = bt_dataset_arrays((const char *[]){"x", "y"}, (bt_array *[]){x, y}, 2);
+    bt_loader *loader = bt_loader_new(data, .batch = 16, .shuffle = bt_key(5));
+    r->model = make_model();
+    OK(bt_fit_loader(
+        r->model, make_optimizer(), loader,
+        BT_FIT_OPTIONS(.epochs = 6, .quiet = true, .checkpoints = into, .callback = freeze_first, .callback_data = r,
+                       .each_step = true,
+                       .validation = bt_loader_new(data, .batch = 40, .shuffle = bt_key(6), .drop_last = true)),
+        NULL));
+}
+
+static void the_rest_is_resumed(void **state) {
+    (void)state;
+    fresh("");
+    frozen_run whole = {0};
+    train_frozen(&whole, NULL);
+    for (int64_t stop = 5; stop < 36; stop += 13) {
+        char name[32];
+        snprintf(name, sizeof name, "rest-%d", (int)stop);
+        frozen_run run = {.stop_at = stop};
+        train_frozen(&run, path_of(name));
+        int done = run.epochs;
+        run.stop_at = 0;
+        train_frozen(&run, path_of(name));
+        assert_int_equal(run.epochs, 6);
+        for (int e = done; e < 6; e++)
+            assert_true(run.losses[e] == whole.losses[e] && run.judged[e] == whole.judged[e]);
+    }
+}
+
+/* As of the rows that are trained on. */
+static void labels_of_the_validation(void **state) {
+    (void)state;
+    fresh("");
+    BT_SCOPED;
+    bt_layer *model = make_model();
+    bt_array *x = rows_x(ROWS), *y = rows_y(x), *wrong = bt_set_at(y, "7", CLASSES);
+    FAILS(bt_fit(model, bt_sgd(0.1), x, y,
+                 BT_FIT_OPTIONS(.quiet = true, .validation_x = x, .validation_y = wrong, .patience = 2), NULL),
+          BT_OUT_OF_RANGE, "in validation batch 1 of epoch 1");
+}
+
 static int count_files(const char *inside) {
     char line[160];
     snprintf(line, sizeof line, "ls %s | grep -c step-", inside);
@@ -398,6 +468,9 @@ static void options_that_cannot_be(void **state) {
         REFUSES("least_gain", .least_gain = NAN);
         REFUSES("checkpoints need a folder", .checkpoint_steps = 2);
         REFUSES("negative", .checkpoint_keep = -1);
+        REFUSES("that name", .report = path_of("run.csv"));
+        REFUSES("a folder", .report = folder);
+        REFUSES("no name", .report = "");
         FAILS(bt_fit(model, optimizer, x, y, BT_FIT_OPTIONS(.quiet = true, .callback = stops_with_a_status), NULL),
               BT_CANCELLED, "the callback ended the run");
     }
@@ -437,8 +510,19 @@ static void page_and_numbers(void **state) {
         const char *numbers = text_of(path_of("run.csv"));
         SAYS(numbers, "epoch,steps,seconds,rate,joules,loss,validation loss,accuracy,\"a<b,\"\"c\"\"\"\n");
         SAYS(numbers, "\n2,18,");
-        FAILS(bt_fit(model, bt_adam(0.02), x, y, BT_FIT_OPTIONS(.quiet = true, .report = "/proc/none/run.html"), NULL),
-              BT_NOT_FOUND, "/proc/none");
+        bt_fit_report report = {.steps = -1}; /* before the first step */
+        FAILS(
+            bt_fit(model, bt_adam(0.02), x, y, BT_FIT_OPTIONS(.quiet = true, .report = "/proc/none/run.html"), &report),
+            BT_NOT_FOUND, "/proc/none");
+        assert_int_equal(report.steps, -1);
+        bt_optimizer *falling = bt_adam(0.02);
+        OK(bt_optimizer_schedule(falling, BT_SCHEDULE_STEP, .every = 6));
+        OK(bt_fit(model, falling, x, y,
+                  BT_FIT_OPTIONS(.epochs = 2, .batch = 16, .quiet = true, .report = path_of("falling.html")), NULL));
+        char *csv = strstr(text_of(path_of("falling.csv")), "\n1,12,");
+        double rate = NAN;
+        assert_int_equal(csv ? sscanf(csv, " 1,12,%*[^,],%lf", &rate) : 0, 1);
+        assert_true(fabs(rate - 0.02 * 0.01) < 1e-9);
     }
 }
 
@@ -561,6 +645,8 @@ int main(void) {
                                        cmocka_unit_test(validation_is_inference),
                                        cmocka_unit_test(early_stop),
                                        cmocka_unit_test(resumed_exactly),
+                                       cmocka_unit_test(the_rest_is_resumed),
+                                       cmocka_unit_test(labels_of_the_validation),
                                        cmocka_unit_test(which_are_kept),
                                        cmocka_unit_test(of_another_run),
                                        cmocka_unit_test(options_that_cannot_be),

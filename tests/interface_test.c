@@ -166,6 +166,45 @@ static void windows_and_losses_by_name(void **state) {
     FAILS(bt_eval(bt_mse(x, 1, .label_smoothing = 0.1)), BT_INVALID_ARGUMENT, "bt_mse");
 }
 
+typedef struct settings {
+    double weight;
+    int calls;
+} settings;
+static bt_array *weighted_loss(bt_layer *model, bt_array *x, bt_array *y, void *data) {
+    settings *s = data;
+    s->calls++;
+    return bt_mul(bt_mse(bt_apply(model, x), y), s->weight);
+}
+
+static bt_array *forward_of_first(bt_layer *layer, bt_array *x, void *unused) {
+    (void)unused;
+    return bt_apply(bt_layer_child(layer, 0), x);
+}
+
+/* What is written in the options of a call lives as long as they do. */
+static void literals_in_options(void **state) {
+    (void)state;
+    BT_SCOPED;
+    bt_array *x = bt_ones(BT_F32, 4, 3);
+    settings *given = (settings[]){{.weight = 2}};
+    bt_layer *first = bt_dense(3, 3, NULL, bt_key(1));
+    bt_layer *model = bt_layer_new("pair", forward_of_first, .list = (bt_layer *[]){first, first}, .list_count = 2);
+    OK(bt_layer_status(model));
+    model = bt_chain(first);
+    OK(bt_fit(model, bt_adam(0.1, .beta1 = 0.5), x, x,
+              BT_FIT_OPTIONS(.quiet = true, .loss = weighted_loss, .loss_data = given, .validation_x = x,
+                             .validation_y = x, .metrics = (bt_metric[]){bt_metric_mse(), bt_metric_mae()},
+                             .metric_count = 2, .watch = (char[]){"mae"}),
+              NULL));
+    assert_true(given->calls > 0);
+    double weight = 0;
+    const bt_fit_options *options = BT_FIT_OPTIONS(.loss_data = &(settings){.weight = 2.5});
+    weight = ((const settings *)options->loss_data)->weight;
+    assert_true(weight == 2.5);
+    const bt_task_options *task = BT_OPTIONS(.name = (char[]){"name"}, .num_cpus = 2);
+    assert_string_equal(task->name, "name");
+}
+
 /* --- scopes -------------------------------------------------------------------------------------------------------------- */
 
 static bt_array *made_in_a_scope(int which) {
@@ -469,6 +508,7 @@ int main(void) {
         cmocka_unit_test(numbers_of_branches_take_the_dtype_of_the_other),
         cmocka_unit_test(reductions_by_name),
         cmocka_unit_test(windows_and_losses_by_name),
+        cmocka_unit_test(literals_in_options),
         cmocka_unit_test(scopes_as_declarations),
         cmocka_unit_test(a_device_or_its_name),
         cmocka_unit_test(a_default_commits_nothing),

@@ -81,14 +81,15 @@ typedef struct bt_fit_options {
     void *callback_data BTI_INITIALLY(NULL);
     bool each_step BTI_INITIALLY(false); /* the callback is called after each step too */
     /* A file: an HTML page with curves, confusion matrix (with metrics, of classes), model, memory, time and energy, which needs no other file; its numbers stand beside it as CSV ("run.html", "run.csv"). Written at
-     * the end, also of a run that fails. */
+     * the end, also of a run that fails; that it can be is checked at the beginning. */
     const char *report BTI_INITIALLY(NULL);
 } bt_fit_options;
 #define BT_FIT_INIT .size = sizeof(bt_fit_options)
 #define BT_FIT_OPTIONS(...) BTI_OPTIONS(bt_fit_options, __VA_ARGS__)
 
 typedef struct bt_fit_report {
-    int64_t steps;                /* those before a resume too */
+    int64_t
+        steps; /* begun, those before a resume too; after an error the last few were begun behind the one that failed, and changed nothing */
     double first_loss, last_loss; /* means over the first and the last epoch */
     double seconds;               /* of this call */
     double

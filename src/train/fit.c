@@ -73,6 +73,7 @@ static bt_status check_fit(bti_fit *f) {
     if (f->options.strategy) BTI_TRY(bt_strategy_status(f->options.strategy));
     BTI_TRY(check_numbers(&f->options));
     BTI_TRY(check_validation(&f->options));
+    if (f->options.report) BTI_TRY(bti_report_check(f->options.report));
     return find_watched(f);
 }
 

@@ -327,6 +327,16 @@ static bt_status settle(bti_fit *f) {
     return status;
 }
 
+/* With the schedule, of the step that comes next. */
+static double rate_now(const bti_fit *f) {
+    double rate = NAN;
+    bti_errors_aside aside = bti_errors_aside_begin();
+    BT_SCOPE
+        rate = bt_item(bt_optimizer_next_rate(f->optimizer));
+    bti_errors_aside_end(aside);
+    return rate;
+}
+
 static bt_status end_epoch(bti_fit *f) {
     double *row = f->row;
     for (int c = 0; c < bti_history_width(&f->history); c++) row[c] = NAN;
@@ -340,7 +350,7 @@ static bt_status end_epoch(bti_fit *f) {
     row[BTI_EPOCH] = f->now.epoch;
     row[BTI_STEPS] = f->now.steps;
     row[BTI_SECONDS] = seconds_of_run(f);
-    row[BTI_RATE] = bt_optimizer_rate(f->optimizer);
+    row[BTI_RATE] = rate_now(f);
     row[BTI_JOULES] = bti_meters_end_epoch(&f->meters);
     BTI_TRY(bti_history_add(&f->history, row));
     show_epoch(f, row);

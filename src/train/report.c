@@ -3,8 +3,10 @@
 #include <berth/device.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/quote.h"
 #include "file/io.h"
 
 enum { WIDTH = 560, HEIGHT = 240, LEFT = 56, RIGHT = 12, TOP = 12, BOTTOM = 28, GRID = 4, DEVICES = 64 };
@@ -273,12 +275,38 @@ static void write_page(bti_str *text, const bti_report *r) {
     bti_str_add(text, "</body></html>\n");
 }
 
-bt_status bti_report_write(const bti_report *report, const char *path) {
-    bti_str page = {0}, numbers = {0}, beside = {0};
+/* Where the numbers stand: "run.csv" of "run.html". */
+static void add_beside(bti_str *text, const char *path) {
     const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
     size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path);
-    bti_str_add_bytes(&beside, path, stem);
-    bti_str_add(&beside, ".csv");
+    bti_str_add_bytes(text, path, stem);
+    bti_str_add(text, ".csv");
+}
+
+bt_status bti_report_check(const char *path) {
+    bti_str beside = {0};
+    struct stat is;
+    bti_writer writer = {.fd = -1};
+    add_beside(&beside, path);
+    bool same = !strcmp(bti_str_text(&beside), path), folder = stat(path, &is) == 0 && S_ISDIR(is.st_mode);
+    bt_status status = beside.failed ? bti_no_memory() : BT_OK;
+    bti_str_free(&beside);
+    if (status != BT_OK) return status;
+    if (same || folder || !*path)
+        return bti_fail(BT_INVALID_ARGUMENT,
+                        "the report is a page, with a .csv beside it, and \"%s\" is %s; .report = \"run.html\"",
+                        bti_quote(path).text,
+                        same && *path ? "that name"
+                        : folder      ? "a folder"
+                                      : "no name");
+    status = bti_writer_open(&writer, path);
+    bti_writer_discard(&writer);
+    return status;
+}
+
+bt_status bti_report_write(const bti_report *report, const char *path) {
+    bti_str page = {0}, numbers = {0}, beside = {0};
+    add_beside(&beside, path);
     write_page(&page, report);
     bti_history_csv(report->history, &numbers);
     bt_status status = beside.failed ? bti_no_memory() : write_text(bti_str_text(&beside), &numbers);

@@ -31,5 +31,7 @@ typedef struct bti_report {
 
 /* "DIR/run.html" and "DIR/run.csv"; both are written whole or not at all. */
 bt_status bti_report_write(const bti_report *report, const char *path);
+/* Whether a report can be written there, before a run begins: writes nothing. */
+bt_status bti_report_check(const char *path);
 
 #endif
