@@ -239,6 +239,9 @@ static void bad_options(void **state) {
         assert_false(bt_loader_next(fine, NULL));
         assert_false(bt_loader_next(NULL, &batch));
         FAILS(bt_loader_status(NULL), BT_INVALID_ARGUMENT);
+        FAILS(bt_loader_status(fine), BT_INVALID_ARGUMENT,
+              "BT_BATCH_INIT"); /* else a loop over no batches seems to be a good one */
+        OK(bt_loader_start(fine, 0));
         OK(bt_loader_status(fine));
         assert_true(bt_loader_next(fine, &batch));
         bt_loader_release(NULL);

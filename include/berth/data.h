@@ -167,7 +167,7 @@ BT_API bt_loader *bt_loader_retain(bt_loader *loader);
 /* NULL is accepted. The last release ends the workers: it waits for functions of the program's that are running. */
 BT_API void bt_loader_release(bt_loader *loader);
 #define bt_loader_release(...) BTI_AT_VOID(bt_loader_release(__VA_ARGS__))
-/* BT_OK; else why it could not be made, or why its epoch ended early (with the number of the example), with the cause in the error record. */
+/* BT_OK; else why it could not be made, or why its epoch ended early (with the number of the example, or that the batch had no size), with the cause in the error record. */
 BT_API bt_status bt_loader_status(const bt_loader *loader);
 #define bt_loader_status(...) BTI_AT_STATUS(bt_loader_status(__VA_ARGS__))
 

@@ -213,13 +213,14 @@ static void describe_batch(const bt_loader *l, bt_batch *batch) {
 /* Whether there is a batch; an error ends the epoch and stays. */
 static bool next_batch(bt_loader *l, bt_batch *batch) {
     if (atomic_load(&l->error)) return bti_fail_with(atomic_load(&l->error)), false;
-    if (l->over) bti_loader_go(l, (int64_t)(uint32_t)(l->epoch + 1), 0);
+    bt_status status = bti_sized_check(&batch_layout, "bt_loader_next", batch);
+    if (status == BT_OK && l->over) bti_loader_go(l, (int64_t)(uint32_t)(l->epoch + 1), 0);
     bti_made_release(&l->current);
-    if (l->next >= l->batcher->batches) {
+    if (status == BT_OK && l->next >= l->batcher->batches) {
         l->over = true;
         return false;
     }
-    bt_status status = begin_epoch(l);
+    if (status == BT_OK) status = begin_epoch(l);
     if (status == BT_OK) status = take_next(l);
     if (status == BT_OK) {
         describe_batch(l, batch);
@@ -235,7 +236,6 @@ static bool next_batch(bt_loader *l, bt_batch *batch) {
 
 bool bt_loader_next(bt_loader *loader, bt_batch *batch) {
     BTI_CALL("bt_loader_next");
-    if (bti_sized_check(&batch_layout, "bt_loader_next", batch) != BT_OK) return false;
     if (bti_loader_enter(loader, "bt_loader_next") != BT_OK) return false;
     bool any = next_batch(loader, batch);
     bti_loader_leave(loader);
