@@ -3,6 +3,7 @@
  * and damage. tests/exchange compares with the programs themselves. */
 #include "file_cases.h"
 
+#include <complex.h>
 #include <pthread.h>
 
 static const char *corpus_path(const char *name) {
@@ -234,6 +235,21 @@ static void dtypes_and_containers_of_pytorch_are_read(void **state) {
     }
 }
 
+/* PyTorch does not compute conjugates, and negatives of imaginary parts: bits say that they are due. */
+static void lazy_conjugates_and_negatives_of_pytorch_are_read(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_tensors *tensors = open_corpus("zip/lazy.pt");
+        expect_same(bt_tensors_get(tensors, "conj"), BT_ARRAY(float _Complex, (2), 1 - 2 * I, 3 + 4 * I));
+        expect_same(bt_tensors_get(tensors, "neg"), BT_ARRAY(float, (2), -2, 4));
+        expect_same(bt_tensors_get(tensors, "both"), BT_ARRAY(float _Complex, (2), -1 + 2 * I, -3 - 4 * I));
+        expect_same(bt_tensors_get(tensors, "repeated"), BT_ARRAY(float _Complex, (2), 3 + 4 * I, 3 + 4 * I));
+        bt_tensors_close(tensors);
+        expect_error(bt_tensors_open(corpus_path("zip/other_bits.pt"), &tensors), BT_UNIMPLEMENTED,
+                     "a tensor with the metadata \"odds\"");
+    }
+}
+
 static void other_pickles_are_refused_by_name(void **state) {
     (void)state;
     bt_tensors *tensors;
@@ -408,6 +424,7 @@ int main(void) {
         FILE_TEST(checkpoints_of_pytorch_are_read),
         FILE_TEST(strides_and_views_of_pytorch_are_read),
         FILE_TEST(dtypes_and_containers_of_pytorch_are_read),
+        FILE_TEST(lazy_conjugates_and_negatives_of_pytorch_are_read),
         FILE_TEST(other_pickles_are_refused_by_name),
         FILE_TEST(models_are_loaded_from_every_archive),
         FILE_TEST(shards_come_back),

@@ -55,7 +55,7 @@ BT_API BT_MUST_USE bt_status bt_save_npz(const char *path, const char *const *na
  * tensor has the name "". Numbers, bools and texts beside tensors are its metadata under such names ("epoch": "3").
  * Names in a BSON file are those of keys and of the fields of Flux's layers, and indices from 0: "model.layers.0.weight". An array has the sizes and the
  * indices that it has in Julia: a Dense layer's weight is [out, in]. Numbers, texts, and the names of types and functions are its metadata ("model.layers.0": "Flux.Dense").
- * Strided tensors and views of one storage are read; sparse and quantised ones and those of other devices'
+ * Strided tensors, views of one storage, lazy conjugates and negatives are read; sparse and quantised ones and those of other devices'
  * libraries are not. No code is run: a .pt that needs a function or class but those of plain tensors is refused with its
  * name (UNIMPLEMENTED). */
 typedef struct bt_tensors bt_tensors;
