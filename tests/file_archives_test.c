@@ -250,6 +250,18 @@ static void lazy_conjugates_and_negatives_of_pytorch_are_read(void **state) {
     }
 }
 
+static void float8_of_pytorch_is_read(void **state) {
+    (void)state;
+    BT_SCOPE {
+        static const bt_dtype dtypes[] = {BT_F8E4M3, BT_F8E5M2};
+        bt_tensors *tensors = open_corpus("zip/float8.pt");
+        for (int i = 0; i < 2; i++)
+            expect_same(bt_tensors_get(tensors, bt_dtype_name(dtypes[i])),
+                        bt_cast(BT_ARRAY(float, (2), 0.5f, -2), dtypes[i]));
+        bt_tensors_close(tensors);
+    }
+}
+
 static void other_pickles_are_refused_by_name(void **state) {
     (void)state;
     bt_tensors *tensors;
@@ -425,6 +437,7 @@ int main(void) {
         FILE_TEST(strides_and_views_of_pytorch_are_read),
         FILE_TEST(dtypes_and_containers_of_pytorch_are_read),
         FILE_TEST(lazy_conjugates_and_negatives_of_pytorch_are_read),
+        FILE_TEST(float8_of_pytorch_is_read),
         FILE_TEST(other_pickles_are_refused_by_name),
         FILE_TEST(models_are_loaded_from_every_archive),
         FILE_TEST(shards_come_back),

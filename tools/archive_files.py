@@ -67,6 +67,7 @@ def torch_values():
         "windows": {"a": base.unfold(0, 3, 1)},
         "rank9": {"a": torch.ones((1,) * 9)},
         "lazy": {"conj": (z := torch.tensor([1 + 2j, 3 - 4j])).conj(), "neg": z.clone().conj().imag, "both": torch._neg_view(z.conj()), "repeated": z[1].conj().expand(2)},
+        "float8": {name: torch.tensor([0.5, -2]).to(getattr(torch, name)) for name in ("float8_e4m3fn", "float8_e5m2")},
     }
 
 

@@ -44,6 +44,8 @@ static const struct {
     {"torch", "bfloat16", DTYPE, BT_BF16},
     {"torch", "float32", DTYPE, BT_F32},
     {"torch", "float64", DTYPE, BT_F64},
+    {"torch", "float8_e4m3fn", DTYPE, BT_F8E4M3},
+    {"torch", "float8_e5m2", DTYPE, BT_F8E5M2},
     {"torch", "complex64", DTYPE, BT_C64},
     {"torch", "complex128", DTYPE, BT_C128},
 };

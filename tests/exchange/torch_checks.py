@@ -91,6 +91,14 @@ def check_lazy_conjugates_and_negatives(folder):
         expect(folder / "x.pt", {"neg": z.conj().imag.resolve_neg()})
 
 
+def check_float8(folder):
+    every = torch.arange(256, dtype=torch.uint8).reshape(8, 32)
+    values = {name: every.view(getattr(torch, name)) for name in ("float8_e4m3fn", "float8_e5m2")}
+    values["part"] = values["float8_e5m2"].clone()[1:, 3:9].T
+    torch.save(values, folder / "x.pt")
+    expect(folder / "x.pt", values)
+
+
 class Own:
     pass
 
@@ -104,7 +112,7 @@ def check_other_globals_are_refused_by_name(folder):
               "torch._utils._rebuild_sparse_tensor": torch.ones(2).to_sparse(),
               "torch.nn.modules.linear.Linear": torch.nn.Linear(1, 1), "torch.Size": torch.Size([1]), "torch.device": torch.device("cpu"),
               "torch._utils._rebuild_qtensor": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
-              "torch.float8_e4m3fn": torch.ones(2).to(torch.float8_e4m3fn)}
+              "torch.float8_e4m3fnuz": torch.ones(2).to(torch.float8_e4m3fnuz)}
     for name, value in others.items():
         torch.save({"a": torch.ones(1), "x": value}, folder / "x.pt")
         refused(lambda: berth.load(folder / "x.pt"), "x.pt", "needs", name)
