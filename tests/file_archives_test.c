@@ -307,7 +307,7 @@ static void shards_come_back(void **state) {
         OK(bt_save_shards(path, names, arrays, 4, metadata, 8));
         expect_files(4);
         static const char index[] =
-            "{\n  \"metadata\": {\n    \"total_size\": 25\n  },\n  \"weight_map\": {\n"
+            "{\n  \"metadata\": {\n    \"format\": \"pt\",\n    \"total_size\": 25\n  },\n  \"weight_map\": {\n"
             "    \"a\": \"m-00001-of-00003.safetensors\",\n    \"b\": \"m-00002-of-00003.safetensors\",\n"
             "    \"c\": \"m-00003-of-00003.safetensors\",\n    \"d\": \"m-00003-of-00003.safetensors\"\n  }\n}\n";
         expect_bytes("m.safetensors.index.json", index, sizeof index - 1);
@@ -315,6 +315,10 @@ static void shards_come_back(void **state) {
         OK(bt_tensors_open(path, &tensors));
         assert_int_equal(bt_tensors_count(tensors), 4);
         for (int i = 3; i >= 0; i--) expect_same(bt_tensors_get(tensors, names[i]), arrays[i]);
+        expect_metadata(tensors, "format", "pt");
+        expect_metadata(tensors, "total_size", NULL);
+        assert_string_equal(bt_tensors_metadata_name(tensors, 0), "format");
+        assert_null(bt_tensors_metadata_name(tensors, 1));
         bt_tensors_close(tensors);
         OK(bt_tensors_open(path_of("m-00003-of-00003.safetensors"), &tensors));
         expect_metadata(tensors, "format", "pt");
@@ -414,6 +418,9 @@ static void bad_shard_arguments_write_nothing(void **state) {
         const char *path = path_of("m.safetensors.index.json");
         expect_error(bt_save_shards(path, names, two, 2, NULL, 1), BT_INVALID_ARGUMENT, "given twice");
         expect_error(bt_save_shards(path, names, two, 1, NULL, 0), BT_INVALID_ARGUMENT, "0 bytes");
+        expect_error(bt_save_shards(path, names, two, 1, (const char *[]){"total_size", "8", NULL}, 1),
+                     BT_INVALID_ARGUMENT, "\"total_size\" belongs to the format");
+        expect_error(bt_save_shards(path, names, two, 1, (const char *[]){"k", NULL}, 1), BT_INVALID_ARGUMENT, "pairs");
         expect_error(bt_save_shards(path, names, (bt_array *[]){bt_input(BT_F32, -1)}, 1, NULL, 1),
                      BT_FAILED_PRECONDITION, "function's input");
         expect_error(bt_save_shards(path_of("m.safetensors"), names, two, 1, NULL, 1), BT_INVALID_ARGUMENT, "ends in");

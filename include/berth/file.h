@@ -28,7 +28,8 @@ BT_API BT_MUST_USE bt_status bt_save(const char *path, const char *const *names,
 /* The same in several files of at most shard_bytes bytes of data each (an array that has more is alone in its file).
  * path: of the index, "DIR/NAME.safetensors.index.json"; the shards are DIR/NAME-00001-of-00003.safetensors and so on,
  * filled in the order of the arrays. All of them are written before the first is renamed, and the index is renamed last.
- * Files of an earlier save that had another number of shards stay. */
+ * Files of an earlier save that had another number of shards stay. The metadata are in the index, beside the number
+ * "total_size", a key that they cannot have, and in each shard. */
 BT_API BT_MUST_USE bt_status bt_save_shards(const char *path, const char *const *names, bt_array *const *arrays,
                                             int count, const char *const *metadata, uint64_t shard_bytes);
 #define bt_save_shards(...) BTI_AT_MUST(bt_save_shards(__VA_ARGS__))
@@ -67,7 +68,7 @@ BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is accepted */
 BT_API int bt_tensors_count(const bt_tensors *tensors);
 /* In the order of the data (safetensors) or of the file; borrowed; NULL: no such index. */
 BT_API const char *bt_tensors_name(const bt_tensors *tensors, int index);
-/* Texts of safetensors and of an index ("metadata"), numbers and texts of a .pt or BSON file; NULL when absent; borrowed. */
+/* Texts of safetensors and of an index ("metadata"), numbers and texts of a .pt or BSON file; NULL when absent, and for numbers of an index; borrowed. */
 BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *key);
 /* The keys of the metadata: key `index` from 0; NULL past the last; borrowed. */
 BT_API const char *bt_tensors_metadata_name(const bt_tensors *tensors, int index);
