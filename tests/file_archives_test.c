@@ -75,6 +75,29 @@ static void other_zips_are_refused(void **state) {
     }
 }
 
+static void unreadable_members_are_described(void **state) {
+    (void)state;
+    static const char *const dtypes[] = {"|O", "[('?', '<f4'), ('b', '|i1', (2,))]", "I8", "<U2", "U8"};
+    BT_SCOPE {
+        bt_tensors *tensors = open_corpus("zip/odd.npz");
+        assert_int_equal(bt_tensors_count(tensors), 5);
+        for (int i = 0; i < 5; i++) {
+            bt_tensor_info info = BT_TENSOR_INFO_INIT, again = BT_TENSOR_INFO_INIT;
+            OK(bt_tensors_describe(tensors, i, &info));
+            assert_string_equal(info.dtype_name, dtypes[i]);
+            assert_int_equal(info.dtype, i == 2 ? BT_I8 : i == 4 ? BT_U8 : BT_DTYPE_COUNT);
+            assert_int_equal(info.rank, i == 2 ? 9 : 1);
+            OK(bt_tensors_describe(tensors, i, &again));
+            assert_ptr_equal(again.dtype_name, info.dtype_name);
+            if (i != 4)
+                expect_poison(bt_tensors_get(tensors, info.name), i == 2 ? BT_UNIMPLEMENTED : BT_DATA_LOSS,
+                              i == 2 ? "more than 8 dimensions" : dtypes[i]);
+        }
+        expect_same(bt_tensors_get(tensors, "x"), BT_ARRAY(uint8_t, (3), 0, 1, 2));
+        bt_tensors_close(tensors);
+    }
+}
+
 static void every_dtype_and_shape_comes_back(void **state) {
     (void)state;
     static const bt_shape shapes[] = {{0, {0}}, {1, {5}}, {3, {2, 0, 3}}, {8, {1, 2, 1, 2, 1, 2, 1, 1}}};
@@ -436,6 +459,7 @@ int main(void) {
         FILE_TEST(npz_of_numpy_is_read),
         FILE_TEST(odd_zips_are_read),
         FILE_TEST(other_zips_are_refused),
+        FILE_TEST(unreadable_members_are_described),
         FILE_TEST(every_dtype_and_shape_comes_back),
         FILE_TEST(large_arrays_are_deflated_in_parts),
         FILE_TEST(bad_npz_arguments_write_nothing),

@@ -23,6 +23,8 @@ def numpy_archives(folder):
     np.savez_compressed(folder / "deflated.npz", **arrays)
     np.savez(folder / "empty.npz")
     np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
+    np.savez(folder / "odd.npz", objects=np.array([None], dtype=object), pairs=np.zeros(2, [("é", "<f4"), ("b", "i1", (2,))]), rank9=np.zeros((1,) * 9, np.int8),
+             text=np.array(["ab", "c"]), x=np.arange(3, dtype=np.uint8))
     member = io.BytesIO()
     np.save(member, np.arange(3, dtype=np.uint8))
     with zipfile.ZipFile(folder / "comment.npz", "w") as archive:

@@ -79,7 +79,7 @@ BT_API const char *bt_tensors_format(const bt_tensors *tensors);
 typedef struct bt_tensor_info {
     size_t size BTI_INITIALLY(sizeof(bt_tensor_info));
     const char *name;
-    const char *dtype_name; /* as safetensors calls it, or the file: "F32", "BF16", "C64" */
+    const char *dtype_name; /* as safetensors calls it, or the file: "F32", "BF16", "C64"; "<U5", a text of NumPy's */
     bt_dtype dtype;         /* BT_DTYPE_COUNT: berth has no such dtype, and bt_tensors_get refuses it */
     int rank;               /* maybe above 8, which bt_tensors_get refuses */
     bt_shape shape;         /* the first 8 sizes */
