@@ -85,6 +85,11 @@ static void test_show(void **state) {
     snprintf(line, sizeof line, "show %szip/checkpoint.pt", corpus);
     assert_int_equal(run("", line), 0);
     assert_says("PyTorch .pt");
+    snprintf(line, sizeof line, "show %szip/odd.npz", corpus);
+    assert_int_equal(run("", line), 0);
+    assert_says("4 of dtypes or ranks that berth has not");
+    assert_says("text     <U2 ");
+    assert_says("x        U8 ");
     snprintf(line, sizeof line, "head -c 500 %s > %s/cut", flux, folder);
     assert_int_equal(system(line), 0);
     snprintf(line, sizeof line, "show %s/cut", folder);

@@ -3,6 +3,7 @@
  * and damage. tests/exchange compares with the programs themselves. */
 #include "file_cases.h"
 
+#include <complex.h>
 #include <pthread.h>
 
 static const char *corpus_path(const char *name) {
@@ -70,6 +71,29 @@ static void other_zips_are_refused(void **state) {
         tensors = open_corpus("zip/objects.npz");
         expect_poison(bt_tensors_get(tensors, "a"), BT_DATA_LOSS, "objects.npz: a.npy: byte ");
         expect_poison(bt_tensors_get(tensors, "a"), BT_DATA_LOSS, "unknown dtype \"|O\"");
+        bt_tensors_close(tensors);
+    }
+}
+
+static void unreadable_members_are_described(void **state) {
+    (void)state;
+    static const char *const dtypes[] = {"|O", "[('?', '<f4'), ('b', '|i1', (2,))]", "I8", "<U2", "U8"};
+    BT_SCOPE {
+        bt_tensors *tensors = open_corpus("zip/odd.npz");
+        assert_int_equal(bt_tensors_count(tensors), 5);
+        for (int i = 0; i < 5; i++) {
+            bt_tensor_info info = BT_TENSOR_INFO_INIT, again = BT_TENSOR_INFO_INIT;
+            OK(bt_tensors_describe(tensors, i, &info));
+            assert_string_equal(info.dtype_name, dtypes[i]);
+            assert_int_equal(info.dtype, i == 2 ? BT_I8 : i == 4 ? BT_U8 : BT_DTYPE_COUNT);
+            assert_int_equal(info.rank, i == 2 ? 9 : 1);
+            OK(bt_tensors_describe(tensors, i, &again));
+            assert_ptr_equal(again.dtype_name, info.dtype_name);
+            if (i != 4)
+                expect_poison(bt_tensors_get(tensors, info.name), i == 2 ? BT_UNIMPLEMENTED : BT_DATA_LOSS,
+                              i == 2 ? "more than 8 dimensions" : dtypes[i]);
+        }
+        expect_same(bt_tensors_get(tensors, "x"), BT_ARRAY(uint8_t, (3), 0, 1, 2));
         bt_tensors_close(tensors);
     }
 }
@@ -234,6 +258,33 @@ static void dtypes_and_containers_of_pytorch_are_read(void **state) {
     }
 }
 
+/* PyTorch does not compute conjugates, and negatives of imaginary parts: bits say that they are due. */
+static void lazy_conjugates_and_negatives_of_pytorch_are_read(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_tensors *tensors = open_corpus("zip/lazy.pt");
+        expect_same(bt_tensors_get(tensors, "conj"), BT_ARRAY(float _Complex, (2), 1 - 2 * I, 3 + 4 * I));
+        expect_same(bt_tensors_get(tensors, "neg"), BT_ARRAY(float, (2), -2, 4));
+        expect_same(bt_tensors_get(tensors, "both"), BT_ARRAY(float _Complex, (2), -1 + 2 * I, -3 - 4 * I));
+        expect_same(bt_tensors_get(tensors, "repeated"), BT_ARRAY(float _Complex, (2), 3 + 4 * I, 3 + 4 * I));
+        bt_tensors_close(tensors);
+        expect_error(bt_tensors_open(corpus_path("zip/other_bits.pt"), &tensors), BT_UNIMPLEMENTED,
+                     "a tensor with the metadata \"odds\"");
+    }
+}
+
+static void float8_of_pytorch_is_read(void **state) {
+    (void)state;
+    BT_SCOPE {
+        static const bt_dtype dtypes[] = {BT_F8E4M3, BT_F8E5M2};
+        bt_tensors *tensors = open_corpus("zip/float8.pt");
+        for (int i = 0; i < 2; i++)
+            expect_same(bt_tensors_get(tensors, bt_dtype_name(dtypes[i])),
+                        bt_cast(BT_ARRAY(float, (2), 0.5f, -2), dtypes[i]));
+        bt_tensors_close(tensors);
+    }
+}
+
 static void other_pickles_are_refused_by_name(void **state) {
     (void)state;
     bt_tensors *tensors;
@@ -279,7 +330,7 @@ static void shards_come_back(void **state) {
         OK(bt_save_shards(path, names, arrays, 4, metadata, 8));
         expect_files(4);
         static const char index[] =
-            "{\n  \"metadata\": {\n    \"total_size\": 25\n  },\n  \"weight_map\": {\n"
+            "{\n  \"metadata\": {\n    \"format\": \"pt\",\n    \"total_size\": 25\n  },\n  \"weight_map\": {\n"
             "    \"a\": \"m-00001-of-00003.safetensors\",\n    \"b\": \"m-00002-of-00003.safetensors\",\n"
             "    \"c\": \"m-00003-of-00003.safetensors\",\n    \"d\": \"m-00003-of-00003.safetensors\"\n  }\n}\n";
         expect_bytes("m.safetensors.index.json", index, sizeof index - 1);
@@ -287,6 +338,10 @@ static void shards_come_back(void **state) {
         OK(bt_tensors_open(path, &tensors));
         assert_int_equal(bt_tensors_count(tensors), 4);
         for (int i = 3; i >= 0; i--) expect_same(bt_tensors_get(tensors, names[i]), arrays[i]);
+        expect_metadata(tensors, "format", "pt");
+        expect_metadata(tensors, "total_size", NULL);
+        assert_string_equal(bt_tensors_metadata_name(tensors, 0), "format");
+        assert_null(bt_tensors_metadata_name(tensors, 1));
         bt_tensors_close(tensors);
         OK(bt_tensors_open(path_of("m-00003-of-00003.safetensors"), &tensors));
         expect_metadata(tensors, "format", "pt");
@@ -386,6 +441,9 @@ static void bad_shard_arguments_write_nothing(void **state) {
         const char *path = path_of("m.safetensors.index.json");
         expect_error(bt_save_shards(path, names, two, 2, NULL, 1), BT_INVALID_ARGUMENT, "given twice");
         expect_error(bt_save_shards(path, names, two, 1, NULL, 0), BT_INVALID_ARGUMENT, "0 bytes");
+        expect_error(bt_save_shards(path, names, two, 1, (const char *[]){"total_size", "8", NULL}, 1),
+                     BT_INVALID_ARGUMENT, "\"total_size\" belongs to the format");
+        expect_error(bt_save_shards(path, names, two, 1, (const char *[]){"k", NULL}, 1), BT_INVALID_ARGUMENT, "pairs");
         expect_error(bt_save_shards(path, names, (bt_array *[]){bt_input(BT_F32, -1)}, 1, NULL, 1),
                      BT_FAILED_PRECONDITION, "function's input");
         expect_error(bt_save_shards(path_of("m.safetensors"), names, two, 1, NULL, 1), BT_INVALID_ARGUMENT, "ends in");
@@ -401,6 +459,7 @@ int main(void) {
         FILE_TEST(npz_of_numpy_is_read),
         FILE_TEST(odd_zips_are_read),
         FILE_TEST(other_zips_are_refused),
+        FILE_TEST(unreadable_members_are_described),
         FILE_TEST(every_dtype_and_shape_comes_back),
         FILE_TEST(large_arrays_are_deflated_in_parts),
         FILE_TEST(bad_npz_arguments_write_nothing),
@@ -408,6 +467,8 @@ int main(void) {
         FILE_TEST(checkpoints_of_pytorch_are_read),
         FILE_TEST(strides_and_views_of_pytorch_are_read),
         FILE_TEST(dtypes_and_containers_of_pytorch_are_read),
+        FILE_TEST(lazy_conjugates_and_negatives_of_pytorch_are_read),
+        FILE_TEST(float8_of_pytorch_is_read),
         FILE_TEST(other_pickles_are_refused_by_name),
         FILE_TEST(models_are_loaded_from_every_archive),
         FILE_TEST(shards_come_back),

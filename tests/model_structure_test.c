@@ -163,6 +163,42 @@ static void layers_of_the_program_are_registered(void **state) {
     }
 }
 
+static bt_array *unembed(bt_layer *layer, bt_array *x, void *data) {
+    (void)data;
+    return bt_matmul(x, bt_transpose(bt_layer_parameter(layer, "table")));
+}
+static bt_layer *make_unembed(const bt_layer_record *record, void *data) {
+    ++*(int *)data;
+    assert_int_equal(record->value_count, 2);
+    bt_shared *table = bt_shared_new(bt_record_value(record, "table"), NULL);
+    return bt_layer_new("Unembed", unembed, .tied = {{"table", table}},
+                        .parameters = {{"unused", bt_record_value(record, "unused")}});
+}
+
+/* The record of the second layer has the value of the first layer's parameter, under its own name. */
+static void tied_parameters_are_in_records(void **state) {
+    (void)state;
+    int made = 0;
+    BT_SCOPE {
+        bt_layer *embedding = bt_embedding_layer(5, 3, bt_key(1));
+        bt_shared *table;
+        assert_int_equal(bt_parameters(embedding, &table, 1), 1);
+        bt_layer *out = bt_layer_new("Unembed", unembed, .tied = {{"table", table}},
+                                     .parameters = {{"unused", bt_ones(BT_F32, 2)}});
+        bt_layer *model = bt_chain(embedding, out);
+        OK(bt_layer_register("Unembed", make_unembed, &made));
+        bt_layer *again = expect_back(model);
+        assert_int_equal(made, 1);
+        assert_int_equal(bt_parameters(again, NULL, 0), 2);
+        bt_array *x = BT_ARRAY(int32_t, (2), 4, 0);
+        expect_same(bt_apply(again, x), bt_apply(model, x));
+        bt_shared_set_name(table, "table"); /* a name of no path */
+        OK(bt_save_model(path_of("m"), model));
+        OK(bt_layer_status(bt_model_open(path_of("m"))));
+        assert_int_equal(made, 2);
+    }
+}
+
 /* --- structures that are wrong ---------------------------------------------------------------------------------------------- */
 
 static void save_with(const char *structure) {
@@ -322,6 +358,7 @@ int main(void) {
         FILE_TEST(outputs_are_the_same),
         FILE_TEST(dtypes_ties_and_repeated_layers_come_back),
         FILE_TEST(layers_of_the_program_are_registered),
+        FILE_TEST(tied_parameters_are_in_records),
         FILE_TEST(structures_are_not_trusted),
         FILE_TEST(layers_that_multiply_are_refused),
         FILE_TEST(deep_structures_are_refused),

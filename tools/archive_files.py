@@ -23,6 +23,8 @@ def numpy_archives(folder):
     np.savez_compressed(folder / "deflated.npz", **arrays)
     np.savez(folder / "empty.npz")
     np.savez(folder / "objects.npz", a=np.array([None], dtype=object))
+    np.savez(folder / "odd.npz", objects=np.array([None], dtype=object), pairs=np.zeros(2, [("é", "<f4"), ("b", "i1", (2,))]), rank9=np.zeros((1,) * 9, np.int8),
+             text=np.array(["ab", "c"]), x=np.arange(3, dtype=np.uint8))
     member = io.BytesIO()
     np.save(member, np.arange(3, dtype=np.uint8))
     with zipfile.ZipFile(folder / "comment.npz", "w") as archive:
@@ -66,7 +68,17 @@ def torch_values():
         "own": {"a": torch.ones(1), "x": np.ones(1)},
         "windows": {"a": base.unfold(0, 3, 1)},
         "rank9": {"a": torch.ones((1,) * 9)},
+        "lazy": {"conj": (z := torch.tensor([1 + 2j, 3 - 4j])).conj(), "neg": z.clone().conj().imag, "both": torch._neg_view(z.conj()), "repeated": z[1].conj().expand(2)},
+        "float8": {name: torch.tensor([0.5, -2]).to(getattr(torch, name)) for name in ("float8_e4m3fn", "float8_e5m2")},
     }
+
+
+def rewrite(path, to, member, old, new):
+    """The archive with the bytes of one member replaced."""
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(to, "w") as made:
+        for entry in archive.infolist():
+            content = archive.read(entry)
+            made.writestr(zipfile.ZipInfo(entry.filename), content.replace(old, new) if entry.filename.endswith(member) else content)
 
 
 def torch_archives(folder, pickles):
@@ -75,10 +87,8 @@ def torch_archives(folder, pickles):
         (pickles / f"{name}.pkl").write_bytes(zipfile.ZipFile(folder / f"{name}.pt").read(f"{name}/data.pkl"))
     torch.save({"a": torch.ones(1)}, folder / "protocol4.pt", pickle_protocol=4)
     torch.save({"a": torch.ones(1)}, folder / "legacy.pt", _use_new_zipfile_serialization=False)
-    big = zipfile.ZipFile(folder / "big_endian.pt", "w")
-    for member in (little := zipfile.ZipFile(folder / "lone.pt")).infolist():
-        big.writestr(zipfile.ZipInfo(member.filename), b"big" if member.filename.endswith("byteorder") else little.read(member))
-    big.close()
+    rewrite(folder / "lone.pt", folder / "big_endian.pt", "byteorder", b"little", b"big")
+    rewrite(folder / "lazy.pt", folder / "other_bits.pt", "data.pkl", b"conj", b"odds")
 
 
 def main():

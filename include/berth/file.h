@@ -28,7 +28,8 @@ BT_API BT_MUST_USE bt_status bt_save(const char *path, const char *const *names,
 /* The same in several files of at most shard_bytes bytes of data each (an array that has more is alone in its file).
  * path: of the index, "DIR/NAME.safetensors.index.json"; the shards are DIR/NAME-00001-of-00003.safetensors and so on,
  * filled in the order of the arrays. All of them are written before the first is renamed, and the index is renamed last.
- * Files of an earlier save that had another number of shards stay. */
+ * Files of an earlier save that had another number of shards stay. The metadata are in the index, beside the number
+ * "total_size", a key that they cannot have, and in each shard. */
 BT_API BT_MUST_USE bt_status bt_save_shards(const char *path, const char *const *names, bt_array *const *arrays,
                                             int count, const char *const *metadata, uint64_t shard_bytes);
 #define bt_save_shards(...) BTI_AT_MUST(bt_save_shards(__VA_ARGS__))
@@ -55,7 +56,7 @@ BT_API BT_MUST_USE bt_status bt_save_npz(const char *path, const char *const *na
  * tensor has the name "". Numbers, bools and texts beside tensors are its metadata under such names ("epoch": "3").
  * Names in a BSON file are those of keys and of the fields of Flux's layers, and indices from 0: "model.layers.0.weight". An array has the sizes and the
  * indices that it has in Julia: a Dense layer's weight is [out, in]. Numbers, texts, and the names of types and functions are its metadata ("model.layers.0": "Flux.Dense").
- * Strided tensors and views of one storage are read; sparse and quantised ones and those of other devices'
+ * Strided tensors, views of one storage, lazy conjugates and negatives are read; sparse and quantised ones and those of other devices'
  * libraries are not. No code is run: a .pt that needs a function or class but those of plain tensors is refused with its
  * name (UNIMPLEMENTED). */
 typedef struct bt_tensors bt_tensors;
@@ -67,7 +68,7 @@ BT_API void bt_tensors_close(bt_tensors *tensors); /* NULL is accepted */
 BT_API int bt_tensors_count(const bt_tensors *tensors);
 /* In the order of the data (safetensors) or of the file; borrowed; NULL: no such index. */
 BT_API const char *bt_tensors_name(const bt_tensors *tensors, int index);
-/* Texts of safetensors and of an index ("metadata"), numbers and texts of a .pt or BSON file; NULL when absent; borrowed. */
+/* Texts of safetensors and of an index ("metadata"), numbers and texts of a .pt or BSON file; NULL when absent, and for numbers of an index; borrowed. */
 BT_API const char *bt_tensors_metadata(const bt_tensors *tensors, const char *key);
 /* The keys of the metadata: key `index` from 0; NULL past the last; borrowed. */
 BT_API const char *bt_tensors_metadata_name(const bt_tensors *tensors, int index);
@@ -78,7 +79,7 @@ BT_API const char *bt_tensors_format(const bt_tensors *tensors);
 typedef struct bt_tensor_info {
     size_t size BTI_INITIALLY(sizeof(bt_tensor_info));
     const char *name;
-    const char *dtype_name; /* as safetensors calls it, or the file: "F32", "BF16", "C64" */
+    const char *dtype_name; /* as safetensors calls it, or the file: "F32", "BF16", "C64"; "<U5", a text of NumPy's */
     bt_dtype dtype;         /* BT_DTYPE_COUNT: berth has no such dtype, and bt_tensors_get refuses it */
     int rank;               /* maybe above 8, which bt_tensors_get refuses */
     bt_shape shape;         /* the first 8 sizes */

@@ -104,7 +104,7 @@ typedef struct bt_layer_record {
     bt_layer *const *children;      /* already made */
     const char *const *child_names; /* "0", "1"... of a list */
     int value_count;
-    const bt_named_value *values; /* parameters, then states, as the file has them */
+    const bt_named_value *values; /* its own parameters and states, tied ones too, as the file has them; in any order */
 } bt_layer_record;
 /* Makes a layer of its record: with parameters, states and children of the same names and shapes. Their values are set afterwards, so any will do. */
 typedef bt_layer *bt_layer_maker(const bt_layer_record *record, void *data);

@@ -61,22 +61,53 @@ static bool take_text(cursor *c, const char **text, size_t *length) {
     return true;
 }
 
+/* A list or tuple, as records have it: to the bracket that closes it. */
+static bool take_list(cursor *c, const char **text, size_t *length) {
+    int depth = 0;
+    char quote = 0;
+    skip_spaces(c);
+    *text = c->at;
+    do {
+        if (c->at == c->end) return false;
+        char byte = *c->at++;
+        if (quote)
+            quote = byte == quote ? 0 : quote;
+        else if (byte == '\'' || byte == '"')
+            quote = byte;
+        else
+            depth += (byte == '[' || byte == '(') - (byte == ']' || byte == ')');
+    } while (depth > 0);
+    *length = (size_t)(c->at - *text);
+    return depth == 0 && *length > 1;
+}
+
+/* In ASCII: headers of version 1 and 2 are Latin-1, those of version 3 UTF-8. */
+static bti_quoted quote_descr(const char *text, size_t length) {
+    bti_quoted quoted = bti_quote_bytes(text, length);
+    for (char *at = quoted.text; *at; at++)
+        if ((unsigned char)*at >= 0x80) *at = '?';
+    return quoted;
+}
+
 static bt_status take_descr(cursor *c, bti_npy *n) {
-    const char *text, *before = c->at;
+    const char *text;
     size_t length;
-    if (!take_text(c, &text, &length)) return npy_is_damaged(c, "'descr' is no text; records are not read");
-    if (length >= 3 && length <= 4 && strchr("<>|=", text[0]))
-        for (int i = 0; i < KINDS; i++) {
-            char bytes[4];
-            int digits = snprintf(bytes, sizeof bytes, "%d", kinds[i].bytes);
-            if (kinds[i].kind != text[1] || digits != (int)length - 2 || memcmp(bytes, text + 2, length - 2)) continue;
-            n->dtype = kinds[i].dtype;
-            n->big_endian = text[0] == '>';
-            return BT_OK;
-        }
-    c->at = before;
-    return bti_file_damaged(n->file, c->offset + (uint64_t)(c->at - c->start), "unknown dtype \"%s\"",
-                            bti_quote_bytes(text, length).text);
+    skip_spaces(c);
+    n->descr_begin = c->offset + (uint64_t)(c->at - c->start);
+    if (!take_text(c, &text, &length) && !take_list(c, &text, &length))
+        return npy_is_damaged(c, "'descr' is neither a text nor a list");
+    n->dtype = BT_DTYPE_COUNT;
+    n->descr = quote_descr(text, length);
+    if (length < 3 || length > 4 || !strchr("<>|=", text[0])) return BT_OK;
+    for (int i = 0; i < KINDS; i++) {
+        char bytes[4];
+        int digits = snprintf(bytes, sizeof bytes, "%d", kinds[i].bytes);
+        if (kinds[i].kind != text[1] || digits != (int)length - 2 || memcmp(bytes, text + 2, length - 2)) continue;
+        n->dtype = kinds[i].dtype;
+        n->big_endian = text[0] == '>';
+        break;
+    }
+    return BT_OK;
 }
 
 static bool take_size(cursor *c, int64_t *size) {
@@ -96,9 +127,8 @@ static bt_status take_shape(cursor *c, bti_npy *n) {
     while (!take_token(c, ")")) {
         int64_t size;
         if (!comma || !take_size(c, &size)) return npy_is_damaged(c, "'shape' is no tuple of whole numbers >= 0");
-        if (n->shape.rank == BT_MAX_RANK)
-            return bti_fail(BT_UNIMPLEMENTED, "%s: more than %d dimensions", n->file->path, BT_MAX_RANK);
-        n->shape.size[n->shape.rank++] = size;
+        if (n->shape.rank < BT_MAX_RANK) n->shape.size[n->shape.rank] = size;
+        n->shape.rank++;
         comma = take_token(c, ",");
     }
     return n->shape.rank == 1 && !comma ? npy_is_damaged(c, "'shape' is a number, no tuple") : BT_OK;
@@ -136,7 +166,7 @@ static bt_status take_header(cursor *c, bti_npy *n) {
     return c->at == c->end ? BT_OK : npy_is_damaged(c, "more after the header's dict");
 }
 
-bt_status bti_npy_read_header(bti_npy *n, const bti_file *file) {
+bt_status bti_npy_read_any_header(bti_npy *n, const bti_file *file) {
     *n = (bti_npy){.file = file};
     unsigned char start[12];
     BTI_TRY(bti_file_read_start(file, start, sizeof start));
@@ -163,6 +193,16 @@ bt_status bti_npy_read_header(bti_npy *n, const bti_file *file) {
     if (status == BT_OK) status = take_header(&c, n);
     bti_free(text);
     return status;
+}
+
+bt_status bti_npy_read_header(bti_npy *n, const bti_file *file) {
+    BTI_TRY(bti_npy_read_any_header(n, file));
+    if (n->dtype == BT_DTYPE_COUNT)
+        return bti_file_damaged(file, n->descr_begin, "unknown dtype \"%s\"%s", n->descr.text,
+                                n->descr.text[0] == '[' ? "; records are not read" : "");
+    return n->shape.rank <= BT_MAX_RANK
+               ? BT_OK
+               : bti_fail(BT_UNIMPLEMENTED, "%s: more than %d dimensions", file->path, BT_MAX_RANK);
 }
 
 /* --- the elements, read ---------------------------------------------------------------------------------------------- */

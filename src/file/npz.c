@@ -1,4 +1,5 @@
 /* .npz: a zip archive of .npy files, as NumPy's savez and savez_compressed write it. */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,17 +14,37 @@ enum { SUFFIX_LENGTH = sizeof SUFFIX - 1 };
 
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
-/* The content is the texts of the names; members and names have the same indices. */
+typedef struct content {
+    char *texts;           /* of the names */
+    char *_Atomic *dtypes; /* by member: a dtype that berth has not, set by the first that describes it */
+    int count;
+} content; /* members and names have the same indices */
+
+static bt_status keep_dtype(const content *c, int index, const char *name, const char **kept) {
+    char *known = atomic_load(&c->dtypes[index]);
+    if (!known) {
+        char *mine = bti_strdup(name);
+        if (!mine) return bti_no_memory();
+        if (atomic_compare_exchange_strong(&c->dtypes[index], &known, mine))
+            known = mine;
+        else
+            bti_free(mine); /* another thread was first */
+    }
+    *kept = known;
+    return BT_OK;
+}
 
 static bt_status describe_member(const bt_tensors *t, int index, bti_tensor *tensor) {
     bti_file member;
     bti_npy npy;
     BTI_TRY(bti_zip_extract(&t->zip, index, &member));
-    bt_status status = bti_npy_read_header(&npy, &member);
-    if (status == BT_OK)
-        *tensor = (bti_tensor){bti_tensor_dtype_of(npy.dtype)->name, npy.dtype, npy.shape.rank, npy.shape};
+    bt_status status = bti_npy_read_any_header(&npy, &member);
     bti_file_close(&member);
-    return status;
+    if (status != BT_OK) return status;
+    *tensor = (bti_tensor){NULL, npy.dtype, npy.shape.rank, npy.shape};
+    if (npy.dtype == BT_DTYPE_COUNT) return keep_dtype(t->content, index, npy.descr.text, &tensor->dtype_name);
+    tensor->dtype_name = bti_tensor_dtype_of(npy.dtype)->name;
+    return BT_OK;
 }
 
 static bt_array *read_member(const bt_tensors *t, int index) {
@@ -35,11 +56,18 @@ static bt_array *read_member(const bt_tensors *t, int index) {
     return array;
 }
 
-bt_status bti_open_npz(bt_tensors *t) {
-    static const bti_archive_format npz = {"NumPy .npz",    describe_member,      read_member,
-                                           bti_no_metadata, bti_no_metadata_name, bti_free};
+static void clear_members(void *object) {
+    content *c = object;
+    for (int i = 0; c->dtypes && i < c->count; i++) bti_free(atomic_load(&c->dtypes[i]));
+    bti_free(c->dtypes);
+    bti_free(c->texts);
+    bti_free(c);
+}
+
+/* *bytes: of the names without the suffix, each with its 0. */
+static bt_status check_members(const bt_tensors *t, size_t *bytes) {
     const bti_names *members = &t->zip.names;
-    size_t bytes = 1;
+    *bytes = 1;
     for (int i = 0; i < members->count; i++) {
         size_t length = strlen(members->names[i]);
         if (length < SUFFIX_LENGTH || strcmp(members->names[i] + length - SUFFIX_LENGTH, SUFFIX))
@@ -47,11 +75,25 @@ bt_status bti_open_npz(bt_tensors *t) {
                                     "a zip archive with a member \"%s\", so neither a .npz, which has only .npy files, "
                                     "nor a .pt of PyTorch, which has a data.pkl in a folder",
                                     bti_quote(members->names[i]).text);
-        bytes += length + 1;
+        *bytes += length + 1;
     }
-    char *text = t->content = bti_alloc(bytes);
-    if (!text || !bti_names_make(&t->names, members->count)) return bti_free(text), t->content = NULL, bti_no_memory();
+    return BT_OK;
+}
+
+bt_status bti_open_npz(bt_tensors *t) {
+    static const bti_archive_format npz = {"NumPy .npz",    describe_member,      read_member,
+                                           bti_no_metadata, bti_no_metadata_name, clear_members};
+    const bti_names *members = &t->zip.names;
+    size_t bytes;
+    BTI_TRY(check_members(t, &bytes));
+    content *c = t->content = bti_calloc(1, sizeof *c);
+    if (!c) return bti_no_memory();
     t->format = &npz;
+    c->count = members->count;
+    c->texts = bti_alloc(bytes);
+    c->dtypes = bti_calloc((size_t)members->count + 1, sizeof *c->dtypes);
+    if (!c->texts || !c->dtypes || !bti_names_make(&t->names, members->count)) return bti_no_memory();
+    char *text = c->texts;
     for (int i = 0; i < members->count; i++) {
         size_t length = strlen(members->names[i]) - SUFFIX_LENGTH;
         memcpy(text, members->names[i], length);

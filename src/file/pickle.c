@@ -44,6 +44,8 @@ static const struct {
     {"torch", "bfloat16", DTYPE, BT_BF16},
     {"torch", "float32", DTYPE, BT_F32},
     {"torch", "float64", DTYPE, BT_F64},
+    {"torch", "float8_e4m3fn", DTYPE, BT_F8E4M3},
+    {"torch", "float8_e5m2", DTYPE, BT_F8E5M2},
     {"torch", "complex64", DTYPE, BT_C64},
     {"torch", "complex128", DTYPE, BT_C128},
 };
@@ -255,6 +257,10 @@ static bool item_at(const machine *m, int tuple, int index, bti_pickle_kind kind
     return value_of_pickle(m, *value)->kind == kind;
 }
 
+static bool text_is(const bti_pickle_value *v, const char *text) {
+    return v->kind == BTI_PICKLE_TEXT && v->length == strlen(text) && !memcmp(v->text, text, v->length);
+}
+
 /* ("storage", class, key, place, elements) */
 static bt_status push_storage(machine *m) {
     int tuple = 0, kind = 0, class = 0, key = 0, elements = 0;
@@ -262,8 +268,8 @@ static bt_status push_storage(machine *m) {
     m->stack.count--;
     if (!item_at(m, tuple, 0, BTI_PICKLE_TEXT, &kind) || !item_at(m, tuple, 1, BTI_PICKLE_GLOBAL, &class) ||
         !item_at(m, tuple, 2, BTI_PICKLE_TEXT, &key) || !item_at(m, tuple, 4, BTI_PICKLE_INT, &elements) ||
-        value_of_pickle(m, kind)->length != 7 || memcmp(value_of_pickle(m, kind)->text, "storage", 7) ||
-        globals[value_of_pickle(m, class)->global].role != STORAGE || value_of_pickle(m, elements)->integer < 0)
+        !text_is(value_of_pickle(m, kind), "storage") || globals[value_of_pickle(m, class)->global].role != STORAGE ||
+        value_of_pickle(m, elements)->integer < 0)
         return is_damaged(m, "a persistent object that is no storage");
     return push(m, (bti_pickle_value){.kind = BTI_PICKLE_STORAGE,
                                       .dtype = globals[value_of_pickle(m, class)->global].dtype,
@@ -282,9 +288,29 @@ static bool take_sizes(const machine *m, int tuple, int64_t sizes[BT_MAX_RANK]) 
     return true;
 }
 
-/* (storage, offset, sizes, strides, requires_grad, hooks) and for v3 a dtype; what may follow is of no interest. */
+/* {"conj": True, "neg": True}: PyTorch's lazy conjugates and negatives. Others change what the elements mean. */
+static bt_status take_metadata(const machine *m, int dict, bti_pickle_tensor *t) {
+    if (value_of_pickle(m, dict)->count > 16) return is_damaged(m, "more than 8 metadata of a tensor");
+    for (int cell = value_of_pickle(m, dict)->first, next; cell >= 0; cell = m->p->cells.items[next].next) {
+        next = m->p->cells.items[cell].next;
+        const bti_pickle_value *key = value_of_pickle(m, m->p->cells.items[cell].value);
+        const bti_pickle_value *value = value_of_pickle(m, m->p->cells.items[next].value);
+        if (key->kind != BTI_PICKLE_TEXT || value->kind != BTI_PICKLE_BOOL)
+            return is_damaged(m, "the metadata of a tensor are no bools under texts");
+        if (text_is(key, "conj"))
+            t->conj = value->integer;
+        else if (text_is(key, "neg"))
+            t->neg = value->integer;
+        else
+            return bti_fail(BT_UNIMPLEMENTED, "%s: byte %zu: a tensor with the metadata \"%s\"; conj and neg are read",
+                            m->file->path, m->op, bti_quote_bytes(key->text, key->length).text);
+    }
+    return BT_OK;
+}
+
+/* (storage, offset, sizes, strides, requires_grad, hooks), for v3 a dtype, and maybe metadata. */
 static bt_status push_tensor(machine *m, int tuple, bool has_dtype) {
-    int offset = 0, sizes = 0, strides = 0, dtype = 0;
+    int offset = 0, sizes = 0, strides = 0, dtype = 0, metadata = 0, last = has_dtype ? 7 : 6;
     bti_pickle_tensor t = {0};
     if (!item_at(m, tuple, 0, BTI_PICKLE_STORAGE, &t.storage) || !item_at(m, tuple, 1, BTI_PICKLE_INT, &offset) ||
         !item_at(m, tuple, 2, BTI_PICKLE_TUPLE, &sizes) || !item_at(m, tuple, 3, BTI_PICKLE_TUPLE, &strides) ||
@@ -299,6 +325,11 @@ static bt_status push_tensor(machine *m, int tuple, bool has_dtype) {
         return is_damaged(m, "a tensor whose offset, sizes and strides are no whole numbers >= 0");
     t.dtype = has_dtype ? globals[value_of_pickle(m, dtype)->global].dtype : value_of_pickle(m, t.storage)->dtype;
     if (t.dtype == BT_DTYPE_COUNT) return is_damaged(m, "a tensor without a dtype");
+    if (value_of_pickle(m, tuple)->count > last) {
+        if (!item_at(m, tuple, last, BTI_PICKLE_DICT, &metadata))
+            return is_damaged(m, "the metadata of a tensor are no dict");
+        BTI_TRY(take_metadata(m, metadata, &t));
+    }
     if (!bti_vec_push(&m->p->tensors, t)) return bti_no_memory();
     return push(m, (bti_pickle_value){.kind = BTI_PICKLE_TENSOR, .integer = (int64_t)m->p->tensors.count - 1});
 }

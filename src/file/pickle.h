@@ -45,6 +45,7 @@ typedef struct bti_pickle_tensor {
     int rank;       /* may be above 8 */
     bt_shape shape; /* the first 8 sizes */
     int64_t stride[BT_MAX_RANK];
+    bool conj, neg; /* the storage has the conjugate, the negative of the elements */
 } bti_pickle_tensor;
 
 typedef struct bti_pickle {

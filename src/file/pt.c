@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <berth/complex.h>
+
 #include "base/alloc.h"
 #include "base/quote.h"
 #include "base/str.h"
@@ -251,6 +253,8 @@ static bt_array *read_tensor(const bt_tensors *t, int index) {
     if (read_elements(t, of, &e, &data) != BT_OK) return bti_file_poison();
     bt_array *array = bt_from(data, of->dtype, e.stored);
     bti_free(data);
+    if (of->conj) array = bt_conj(array);
+    if (of->neg) array = bt_neg(array);
     return e.repeats ? bt_broadcast_shape(array, of->shape) : array;
 }
 

@@ -201,10 +201,10 @@ bt_status bti_parse_json(const bti_file *file, uint64_t offset, const char *text
     return json_is_object(*json) ? BT_OK : bti_file_damaged(file, offset, "the header is no object");
 }
 
-const char *bti_json_key(json_t *object, int index) {
-    void *at = json_object_iter(object);
-    while (at && index-- > 0) at = json_object_iter_next(object, at);
-    return at ? json_object_iter_key(at) : NULL;
+const char *bti_json_text_name(json_t *object, int index) {
+    for (void *at = json_object_iter(object); at; at = json_object_iter_next(object, at))
+        if (json_is_string(json_object_iter_value(at)) && !index--) return json_object_iter_key(at);
+    return NULL;
 }
 
 static bt_status parse_header(content *c, const header *h) {
@@ -274,7 +274,7 @@ static const char *find_metadata(const bt_tensors *t, const char *key) {
 }
 
 static const char *header_metadata_name(const bt_tensors *t, int index) {
-    return bti_json_key(json_object_get(((const content *)t->content)->header, BTI_SAFETENSORS_METADATA), index);
+    return bti_json_text_name(json_object_get(((const content *)t->content)->header, BTI_SAFETENSORS_METADATA), index);
 }
 
 static void clear_content(void *object) {

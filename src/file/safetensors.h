@@ -22,8 +22,8 @@ const bti_tensor_dtype *bti_tensor_dtype_of(bt_dtype dtype);
 /* The object of a JSON text that stands at this offset of a file; *json is the caller's, also after an error. */
 bt_status bti_parse_json(const bti_file *file, uint64_t offset, const char *text, size_t length, json_t **json);
 
-/* The name of member `index` of an object, in their order; NULL past the last, or for another value. */
-const char *bti_json_key(json_t *object, int index);
+/* The name of text `index` of an object, in the order of its members; NULL past the last, or for another value. */
+const char *bti_json_text_name(json_t *object, int index);
 
 /* --- writing -------------------------------------------------------------------------------------------------------- */
 

@@ -65,8 +65,9 @@ static const char *find_metadata(const bt_tensors *t, const char *key) {
     return json_string_value(json_object_get(json_object_get(((const content *)t->content)->index, "metadata"), key));
 }
 
+/* total_size is a number. */
 static const char *index_metadata_name(const bt_tensors *t, int index) {
-    return bti_json_key(json_object_get(((const content *)t->content)->index, "metadata"), index);
+    return bti_json_text_name(json_object_get(((const content *)t->content)->index, "metadata"), index);
 }
 
 static void clear_content(void *object) {

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "file/safetensors.h"
 
+#define TOTAL_SIZE "total_size" /* of all elements, in bytes: a number in the metadata of the index */
 #define INDEX_SUFFIX ".safetensors.index.json"
 enum { MOST_SHARDS = 99999 };
 
@@ -23,6 +24,7 @@ typedef struct save {
     const char *const *names;
     bt_array *const *arrays;
     int count;
+    const char *const *metadata;
     shard *shards;
     int shard_count;
 } save;
@@ -62,14 +64,22 @@ static bt_status name_shards(save *s, const char *path) {
     return BT_OK;
 }
 
-static bt_status write_shard(save *s, shard *of, const char *const *metadata) {
+static bt_status write_shard(const save *s, shard *of) {
     bti_safetensors file;
-    bt_status status = bti_safetensors_prepare(&file, s->names + of->first, s->arrays + of->first, of->count, metadata);
+    bt_status status =
+        bti_safetensors_prepare(&file, s->names + of->first, s->arrays + of->first, of->count, s->metadata);
     if (status == BT_OK) status = bti_writer_open(&of->writer, of->path);
     if (status == BT_OK) status = bti_safetensors_write(&file, &of->writer);
     if (status == BT_OK) status = bti_writer_sync(&of->writer);
     bti_safetensors_free(&file);
     return status;
+}
+
+static json_t *index_metadata(const save *s, json_int_t bytes) {
+    json_t *object = json_pack("{s:I}", TOTAL_SIZE, bytes);
+    for (const char *const *pair = s->metadata; object && pair && pair[0]; pair += 2)
+        if (json_object_set_new(object, pair[0], json_string(pair[1]))) return json_decref(object), NULL;
+    return object;
 }
 
 static json_t *describe_shards(const save *s) {
@@ -84,7 +94,9 @@ static json_t *describe_shards(const save *s) {
                 return json_decref(map), NULL;
         }
     }
-    return json_pack("{s:{s:I}, s:o}", "metadata", "total_size", bytes, "weight_map", map);
+    json_t *metadata = index_metadata(s, bytes);
+    if (!metadata) return json_decref(map), NULL;
+    return json_pack("{s:o, s:o}", "metadata", metadata, "weight_map", map);
 }
 
 static bt_status write_index(const char *path, const save *s) {
@@ -102,26 +114,29 @@ static bt_status write_index(const char *path, const save *s) {
     return status;
 }
 
-static bt_status check_shards(const char *path, uint64_t shard_bytes) {
+static bt_status check_shards(const char *path, const char *const *metadata, uint64_t shard_bytes) {
     size_t length = path ? strlen(path) : 0, suffix = strlen(INDEX_SUFFIX);
     if (length < suffix || strcmp(path + length - suffix, INDEX_SUFFIX))
         return bti_fail(BT_INVALID_ARGUMENT, "the path of an index ends in \"" INDEX_SUFFIX "\", not as \"%s\"",
                         bti_quote(path ? path : "NULL").text);
+    for (; metadata && metadata[0] && metadata[1]; metadata += 2)
+        if (!strcmp(metadata[0], TOTAL_SIZE))
+            return bti_fail(BT_INVALID_ARGUMENT, "the metadata key \"" TOTAL_SIZE "\" belongs to the format");
     return shard_bytes ? BT_OK : bti_fail(BT_INVALID_ARGUMENT, "shards of 0 bytes");
 }
 
 bt_status bt_save_shards(const char *path, const char *const *names, bt_array *const *arrays, int count,
                          const char *const *metadata, uint64_t shard_bytes) {
     BTI_PUBLIC("bt_save_shards");
-    BTI_TRY(check_shards(path, shard_bytes));
-    save s = {names, arrays, count, NULL, 0};
+    BTI_TRY(check_shards(path, metadata, shard_bytes));
+    save s = {names, arrays, count, metadata, NULL, 0};
     bti_safetensors all;
     bt_status status = bti_safetensors_prepare(&all, names, arrays, count, metadata); /* checks them together */
     bti_safetensors_free(&all);
     if (status == BT_OK) status = bt_eval_all(arrays, count);
     if (status == BT_OK) status = divide(&s, shard_bytes);
     if (status == BT_OK) status = name_shards(&s, path);
-    for (int i = 0; i < s.shard_count && status == BT_OK; i++) status = write_shard(&s, &s.shards[i], metadata);
+    for (int i = 0; i < s.shard_count && status == BT_OK; i++) status = write_shard(&s, &s.shards[i]);
     for (int i = 0; i < s.shard_count && status == BT_OK; i++) status = bti_writer_commit(&s.shards[i].writer);
     if (status == BT_OK) status = write_index(path, &s);
     for (int i = 0; i < s.shard_count; i++) {

@@ -118,7 +118,8 @@ bt_status bti_structure_write(const bt_layer *model, char **text) {
 
 typedef struct reader {
     const bt_tensors *file;
-    const json_t *names;
+    json_t *names;            /* of variables that are not their paths */
+    bt_array **values;        /* by tensor: read for a record; NULL: not yet */
     BTI_VEC(bt_layer *) made; /* in the order in which layers begin; NULL while a layer's children are made */
     BTI_VEC(int) visits;      /* of each: layers in its tree, with repetition */
     int64_t most_elements;
@@ -193,16 +194,30 @@ static bt_status take_children(reader *r, json_t *json, int depth, parts *p, int
     return BT_OK;
 }
 
-/* The tensors whose names are those of the layer's own variables. */
+/* The name within the layer at the path; NULL: of a variable of another layer. */
+static const char *own_name(const reader *r, const char *path) {
+    size_t length = r->path.length;
+    return strncmp(path, bti_str_text(&r->path), length) || strchr(path + length, '.') ? NULL : path + length;
+}
+
+static bt_status take_value(const reader *r, const char *own, int tensor, parts *p) {
+    if (!r->values[tensor]) r->values[tensor] = r->file->format->read(r->file, tensor);
+    BTI_TRY(bti_fail_with(bti_array_error(r->values[tensor])));
+    return bti_vec_push(&p->values, ((bt_named_value){own, r->values[tensor]})) ? BT_OK : bti_no_memory();
+}
+
+/* The tensors of the layer's own variables: under their paths, or under the names that are not their paths (tied ones). */
 static bt_status take_values(const reader *r, parts *p) {
     const bti_names *names = &r->file->names;
-    size_t length = r->path.length;
-    for (int i = 0; i < names->count; i++) {
-        const char *name = names->names[i];
-        if (strncmp(name, bti_str_text(&r->path), length) || strchr(name + length, '.')) continue;
-        bt_array *value = r->file->format->read(r->file, i);
-        BTI_TRY(bti_fail_with(bti_array_error(value)));
-        if (!bti_vec_push(&p->values, ((bt_named_value){name + length, value}))) return bti_no_memory();
+    const char *path, *own;
+    json_t *name;
+    for (int i = 0; i < names->count; i++)
+        if ((own = own_name(r, names->names[i])) && !json_object_get(r->names, names->names[i]))
+            BTI_TRY(take_value(r, own, i, p));
+    json_object_foreach(r->names, path, name) {
+        const char *text = json_string_value(name);
+        int tensor = (own = own_name(r, path)) && text ? bti_names_find(names, text) : -1;
+        if (tensor >= 0) BTI_TRY(take_value(r, own, tensor, p));
     }
     p->plan.record.values = p->values.items;
     p->plan.record.value_count = (int)p->values.count;
@@ -249,23 +264,25 @@ static const char *find_name(void *names, const char *path) {
 }
 
 static bt_status open_structure(reader *r, json_t *json, bt_layer **model) {
-    json_t *names = json_object_get(json, "names");
+    r->names = json_object_get(json, "names");
     if (json_integer_value(json_object_get(json, "version")) != 1)
         return is_malformed(r, "its version is not 1; a newer berth may read it");
     int visits;
     BTI_TRY(make_from_json(r, json_object_get(json, "layer"), 0, model, &visits));
-    return bti_fill_model(*model, r->file, find_name, names);
+    return bti_fill_model(*model, r->file, find_name, r->names);
 }
 
 bt_status bti_structure_open(const bt_tensors *file, const char *text, bt_layer **model) {
-    reader r = {.file = file};
+    reader r = {.file = file, .values = bti_calloc((size_t)file->names.count + 1, sizeof *r.values)};
     json_error_t error;
     json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     bt_status status = json ? bti_most_elements(file, &r.most_elements) : is_malformed(&r, bti_quote(error.text).text);
+    if (status == BT_OK && !r.values) status = bti_no_memory();
     if (status == BT_OK) status = open_structure(&r, json, model);
     json_decref(json);
     bti_vec_free(&r.made);
     bti_vec_free(&r.visits);
+    bti_free(r.values);
     bti_str_free(&r.path);
     return status;
 }

@@ -5,7 +5,8 @@ from ctypes import POINTER, byref, c_bool, c_char_p, c_int, c_int64, c_size_t, c
 
 MAX_RANK = 8
 DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
-BYTES = [1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8]
+ALL = DTYPES + ["float8_e4m3fn", "float8_e5m2", "complex64", "complex128"]  # what not every library has
+BYTES = [1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1, 1, 8, 16]
 
 
 class Shape(ctypes.Structure):
@@ -82,7 +83,7 @@ class Array:
 
     @property
     def dtype(self):
-        return DTYPES[library.bt_dtype_of(self.pointer)]
+        return ALL[library.bt_dtype_of(self.pointer)]
 
     @property
     def shape(self):

@@ -19,6 +19,9 @@ static inline void fuzz_archive(const char *path) {
                 bt_array *x = bt_tensors_get(tensors, name);
                 if (bt_peek_status(x) != BT_OK || bt_count(x) <= FUZZ_MOST_ELEMENTS) fuzz_read(x);
                 (void)bt_tensors_metadata(tensors, name);
+                bt_tensor_info info = BT_TENSOR_INFO_INIT;
+                if (bt_tensors_describe(tensors, i, &info) == BT_OK && !*info.dtype_name && info.dtype < BT_DTYPE_COUNT)
+                    abort();
             }
         bt_tensors_close(tensors);
     }
