@@ -130,6 +130,8 @@ static int64_t find_before(const char *folder, int64_t below) {
     return found;
 }
 
+bool bti_checkpoints_any(const bti_checkpoints *c) { return find_before(c->folder, INT64_MAX) >= 0; }
+
 static void add_path(bti_str *path, const char *folder, int64_t number) {
     bti_str_addf(path, "%s/%s%010lld%s", folder, first, (long long)number, last);
 }
@@ -415,6 +417,15 @@ static bt_status load_file(bti_checkpoints *c, bt_tensors *file, const char *pat
     return rate ? bt_optimizer_set_rate(c->of.optimizer, strtod(rate, NULL)) : BT_OK;
 }
 
+/* Of a file that cannot be read. */
+static bt_status name_older(bt_status status) {
+    bti_error *cause = bti_error_last();
+    status = bti_fail(status, "%s; without this file the run goes on from the checkpoint before it",
+                      bti_error_message(cause));
+    bti_error_release(cause);
+    return status;
+}
+
 bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbers, bt_array **sum,
                                bti_history *history, bool *found) {
     int64_t number = find_before(c->folder, INT64_MAX);
@@ -425,6 +436,8 @@ bt_status bti_checkpoints_load(bti_checkpoints *c, bti_checkpoint_numbers *numbe
     add_path(&path, c->folder, number);
     char *before = bt_loader_state(c->of.loader);
     bt_status status = path.failed || !before ? bti_no_memory() : bt_tensors_open(bti_str_text(&path), &file);
+    if (status != BT_OK && status != BT_RESOURCE_EXHAUSTED && find_before(c->folder, number) >= 0)
+        status = name_older(status);
     if (status == BT_OK) status = load_file(c, file, bti_str_text(&path), numbers, sum, history);
     if (status != BT_OK && before) {
         bti_error *cause = bti_error_last();

@@ -39,6 +39,8 @@ bti_checkpoints *bti_checkpoints_new(const char *folder, int keep, const bti_che
 /* Begins to save what they have now. `sum`: may be NULL. Waits for the file before. The error of that, or of this. */
 bt_status bti_checkpoints_save(bti_checkpoints *c, const bti_checkpoint_numbers *numbers, bt_array *sum,
                                const bti_history *history);
+/* Whether the folder has one. */
+bool bti_checkpoints_any(const bti_checkpoints *c);
 /* Waits for the last file. Its error. */
 bt_status bti_checkpoints_wait(bti_checkpoints *c);
 /* Saves the model as the best so far. Blocks. */

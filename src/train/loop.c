@@ -92,6 +92,14 @@ static bt_status resume(bti_fit *f) {
     return BT_OK;
 }
 
+/* Where the loaders are: up to there losses are numbers. */
+static void know_places(bti_fit *f, bool known) {
+    bt_free(f->losses.known_state);
+    bt_free(f->validated.known_state);
+    f->losses.known_state = known ? bt_loader_state(f->loader) : NULL;
+    f->validated.known_state = known && f->validation ? bt_loader_state(f->validation) : NULL;
+}
+
 /* --- devices that fail ------------------------------------------------------------------------------------------------- */
 
 /* From the newest checkpoint, in the middle of the run. */
@@ -107,10 +115,11 @@ static bt_status go_back(bti_fit *f, int64_t failed_step) {
     if (status == BT_OK && !found)
         status = bti_fail(BT_FAILED_PRECONDITION,
                           "a device failed in step %lld, its part of the optimiser's states is lost, and there is no "
-                          "checkpoint to go on from; .checkpoints = \"runs/first\" keeps some",
-                          (long long)failed_step);
-    bt_free(f->losses.known_state);
-    f->losses.known_state = status == BT_OK ? bt_loader_state(f->loader) : NULL;
+                          "checkpoint to go on from; %s",
+                          (long long)failed_step,
+                          f->checkpoints ? "the first one had not been written"
+                                         : ".checkpoints = \"runs/first\" keeps some");
+    know_places(f, status == BT_OK);
     f->saved_epoch = f->now.epoch;
     f->saved_steps = f->now.steps;
     f->rewound = true;
@@ -127,8 +136,11 @@ static void forget_failed_file(bti_fit *f) {
 /* Other devices may fail while steps are made again. */
 static bt_status go_on(bti_fit *f, bt_status status) {
     while (status != BT_OK && bti_survival_is_possible(&f->steps, status)) {
-        bti_failed_run run = {
-            .call = f->name, .steps = &f->steps, .sum = &f->losses.sum, .step = (int64_t)f->now.steps};
+        bti_failed_run run = {.call = f->name,
+                              .steps = &f->steps,
+                              .sum = &f->losses.sum,
+                              .step = (int64_t)f->now.steps,
+                              .has_checkpoint = f->checkpoints && bti_checkpoints_any(f->checkpoints)};
         bt_assign(&f->losses.late_loss, NULL);
         bti_losses_drop_late(&f->losses);
         BTI_TRY(bti_survive(&f->survival, &run));
@@ -463,8 +475,7 @@ static bt_status begin_run(bti_fit *f) {
     atomic_store(&f->optimizer->gradients, f->options.all_gradients ? BTI_GRADIENTS_NEEDED : BTI_GRADIENTS_WARN);
     BTI_TRY(begin_validation(f));
     BTI_TRY(begin_checkpoints(f));
-    f->losses.known_state = bt_loader_state(f->loader);
-    if (f->validation) f->validated.known_state = bt_loader_state(f->validation);
+    know_places(f, true);
     return f->losses.known_state && (f->validated.known_state || !f->validation) ? BT_OK : bt_error_status();
 }
 

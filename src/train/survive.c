@@ -104,8 +104,12 @@ static bt_status drop_failed(bti_survival *s, bti_failed_run *run, const int *fa
         s->lost += count;
         choose_default(s, steps->strategy);
         int left = steps->strategy->count;
-        bti_str_addf(&line, "; the run goes on over %d device%s from %s (%s)", left, left == 1 ? "" : "s",
-                     run->states_lost ? "the last checkpoint" : "the step before it", bti_error_message(cause));
+        if (run->states_lost && !run->has_checkpoint)
+            bti_str_add(&line, "; its part of the optimiser's states is lost");
+        else
+            bti_str_addf(&line, "; the run goes on over %d device%s from %s", left, left == 1 ? "" : "s",
+                         run->states_lost ? "the last checkpoint" : "the step before it");
+        bti_str_addf(&line, " (%s)", bti_error_message(cause));
         tell_failure(s, run->call, bti_str_text(&line));
     } else {
         bti_error *why = bti_error_last();

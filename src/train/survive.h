@@ -19,6 +19,7 @@ typedef struct bti_failed_run {
     bti_steps *steps;
     bt_array **sum;
     int64_t step;        /* steps that batches were given for, in the whole run */
+    bool has_checkpoint; /* that the run can go on from */
     int64_t failed_step; /* found: the first one that did not complete, from 1 */
     bool states_lost;    /* found: sharded states were on a device that failed */
 } bti_failed_run;

@@ -367,7 +367,10 @@ static void powers_of(double angle, double (*powers)[2]) {
 /* Rows lie pages apart, so the hardware does not see what comes next. */
 static inline void fetch(const void *row, size_t bytes, bool to_write) {
     for (size_t at = 0; at < bytes; at += 64)
-        to_write ? __builtin_prefetch((const char *)row + at, 1) : __builtin_prefetch((const char *)row + at, 0);
+        if (to_write)
+            __builtin_prefetch((const char *)row + at, 1);
+        else
+            __builtin_prefetch((const char *)row + at, 0);
 }
 
 /* turn: line number `number` of `length` points. gather: columns as lines. store: lines as columns of [length, across]. */
