@@ -109,6 +109,10 @@ static void refuses_dynamic_slices(void **state) {
     BAD(dynamic_slice, bt_dynamic_slice(matrix(), vector(), BT_SHAPE(1, 1)), "must have 2 integers");
     BAD(dynamic_slice, bt_dynamic_slice(vector(), F32((1), 0), BT_SHAPE(1)), "must be integers");
     BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), -1, 0), "-1 elements along axis 0");
+    BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), INT64_MIN, 0),
+        "-9223372036854775808 elements along");
+    BAD(dynamic_slice, bt_dynamic_slice(vector(), bt_i32(0), BT_SHAPE(INT64_MIN)),
+        "-9223372036854775808 elements along");
     BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), I32((2), 0, 0), 1, 0), "must have 1 integer");
     BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), 1, 1), "axis 1");
     BAD(update_slice, bt_update_slice(matrix(), vector(), I32((2), 0, 0)), "as many axes");
@@ -328,6 +332,7 @@ static void refuses_windows(void **state) {
 static void refuses_makers(void **state) {
     BAD(zeros, bt_zeros(BT_F32, 1, 1, 1, 1, 1, 1, 1, 1, 1), "9 dimensions");
     BAD(zeros, bt_zeros(BT_F32, 2, -1), "negative");
+    BAD(zeros, bt_zeros(BT_F32, INT64_MIN), "negative");
     BAD(ones, bt_ones(BT_DTYPE_COUNT, 2), "not a dtype");
     BAD(full, bt_full(1, BT_F64, INT64_MAX / 8, 9), "63 bits");
     BAD(arange, bt_arange(0, 10, 0, BT_I32), "step must not be 0");
