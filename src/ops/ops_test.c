@@ -175,6 +175,10 @@ static void multiplies(void **state) {
           "[[[[8. 8.]\n   [8. 8.]]]]");
     GIVES(bt_max_pool2d(bt_reshape(bt_arange(0, 8, 1, BT_F32), 1, 1, 2, 4), SIZES(2, 2), NULL), BT_F32,
           "[[[[5. 7.]]]]");
+    GIVES(bt_adaptive_avg_pool(F32((1, 1, 2), 2e38F, 3e38F), BT_SHAPE(3)), BT_F32, "[[[2.0e+38 2.5e+38 3.0e+38]]]");
+    GIVES(bt_adaptive_avg_pool(F32((1, 1, 3), 1, 2, 4), BT_SHAPE(7)), BT_F32, "[[[1.  1.  1.5 2.  3.  4.  4. ]]]");
+    GIVES(bt_adaptive_max_pool(F32((1, 1, 3), 1, 2, 4), BT_SHAPE(7)), BT_F32, "[[[1. 1. 2. 2. 4. 4. 4.]]]");
+    GIVES(bt_adaptive_max_pool(I32((1, 1, 1), 5), BT_SHAPE(2)), BT_I32, "[[[5 5]]]");
     GIVES(bt_avg_pool2d(bt_reshape(bt_arange(0, 8, 1, BT_I32), 1, 1, 2, 4), SIZES(1, 2), SIZES(1, 1)), BT_F32,
           "[[[[0.5 1.5 2.5]\n   [4.5 5.5 6.5]]]]");
 }
@@ -243,6 +247,8 @@ static void slopes_at_corners(void **state) {
     SLOPES(F32((4), 1, 3, 3, 2), bt_cummin(x, 0, true), "[1. 0. 0. 3.]");
     SLOPES(vector(), bt_mul(bt_stop_gradient(x), x), "[1. 2. 3.]");
     SLOPES(F32((3), 1, 3, 2), bt_top_k(x, 2), "[0. 1. 1.]");
+    SLOPES(F32((1, 1, 2), 1, 3), bt_adaptive_avg_pool(x, BT_SHAPE(3)), "[[[1.5 1.5]]]");
+    SLOPES(F32((1, 1, 2), 1, 3), bt_adaptive_max_pool(x, BT_SHAPE(3)), "[[[1. 2.]]]");
 }
 
 static void makes_grids(void **state) {

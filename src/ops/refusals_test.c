@@ -322,7 +322,12 @@ static void refuses_windows(void **state) {
     BAD(avg_pool, bt_avg_pool(image(), .window = {2, 9}), "no larger than the axis");
     BAD(avg_pool, bt_avg_pool(image(), .window = {2, 2, 2}), "speak of axis 4");
     BAD(adaptive_max_pool, bt_adaptive_max_pool(image(), BT_SHAPE(2)), "two axes more");
-    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), BT_SHAPE(1, 99)), "no larger than x's");
+    BAD(adaptive_max_pool, bt_adaptive_max_pool(image(), BT_SHAPE(1, INT64_MIN)), "size 1 is -9223372036854775808");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), BT_SHAPE(0, 1)), "size 0 is 0; it must be 1 to");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), BT_SHAPE(1, INT64_MAX)), "it must be 1 to 2147483647");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), rank_9()), "there are 9 sizes");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(bt_zeros(BT_F32, 1, 2, 0), BT_SHAPE(1)), "axis 2 of shape (1, 2, 0)");
+    BAD(adaptive_max_pool, bt_adaptive_max_pool(bt_input(BT_F32, 1, 2, -1), BT_SHAPE(1)), "no known size");
     BAD(max_pool2d, bt_max_pool2d(vector(), SIZES(2, 2), NULL), "four axes");
     BAD(max_pool2d, bt_max_pool2d(image(), NULL, NULL), "window");
     BAD(max_pool2d, bt_max_pool2d(image(), SIZES(2, 5), NULL), "window 5");
