@@ -113,6 +113,8 @@ static void handles_edges(void **state) {
     GIVES(bt_unique(F32((6), 3, 1, NAN, 3, NAN, 1), 5), BT_F32, "[ 1.  3. nan  1.  1.]");
     GIVES(bt_unique(I32((2, 2), 3, 1, 2, 3), 2), BT_I32, "[1 2]");
     GIVES(bt_unique(vector(), 0), BT_F32, "[]");
+    GIVES(bt_histogram(I32((4), 16777216, 16777217, 16777218, 16777219), 4, 16777216, 16777220), BT_I32, "[1 1 1 1]");
+    GIVES(bt_histogram(U8((3), 0, 1, 2), 10, 0, 1), BT_I32, "[1 0 0 0 0 0 0 0 0 1]");
     GIVES(bt_one_hot(I32((3), -1, 1, 2), 2, BT_U8), BT_U8, "[[0 0]\n [0 1]\n [0 0]]");
     GIVES(bt_take(vector(), I32((1, 3), -1, 3, 0), 0), BT_F32, "[[ 3. nan  1.]]");
     GIVES(bt_take(matrix(), bt_i32(1), 0), BT_F32, "[4. 5. 6.]"); /* constants, which kernels make themselves */
@@ -249,6 +251,7 @@ static void slopes_at_corners(void **state) {
     SLOPES(F32((3), 1, 3, 2), bt_top_k(x, 2), "[0. 1. 1.]");
     SLOPES(F32((1, 1, 2), 1, 3), bt_adaptive_avg_pool(x, BT_SHAPE(3)), "[[[1.5 1.5]]]");
     SLOPES(F32((1, 1, 2), 1, 3), bt_adaptive_max_pool(x, BT_SHAPE(3)), "[[[1. 2.]]]");
+    SLOPES(F32((4), 3, 1, 2, 1), bt_unique(x, 4), "[1. 2. 1. 0.]");
 }
 
 static void makes_grids(void **state) {

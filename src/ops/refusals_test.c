@@ -223,6 +223,7 @@ static void refuses_indices(void **state) {
     BAD(top_k, bt_top_k(vector(), -1), "k is -1");
     BAD(top_k_indices, bt_top_k_indices(bt_f32(1), 0), "scalar");
     BAD(searchsorted, bt_searchsorted(matrix(), vector(), false), "(2, 3)");
+    BAD(searchsorted, bt_searchsorted(bt_cast(vector(), BT_F8E5M2), vector(), false), "is a storage type");
     BAD(bincount, bt_bincount(vector(), 3), "must be integers");
     BAD(bincount, bt_bincount(I32((1), 0), -1), "length is -1");
     BAD(histogram, bt_histogram(vector(), 0, 0, 1), "bins is 0");
