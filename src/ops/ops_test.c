@@ -115,6 +115,10 @@ static void handles_edges(void **state) {
     GIVES(bt_unique(vector(), 0), BT_F32, "[]");
     GIVES(bt_histogram(I32((4), 16777216, 16777217, 16777218, 16777219), 4, 16777216, 16777220), BT_I32, "[1 1 1 1]");
     GIVES(bt_histogram(U8((3), 0, 1, 2), 10, 0, 1), BT_I32, "[1 0 0 0 0 0 0 0 0 1]");
+    GIVES(bt_median(bt_reshape(bt_arange(0, 2, 1, BT_U64), 2, 1, 1, 1, 1, 1, 1, 1), BT_AXES(), false), BT_F64,
+          "[[[[[[[[0.]]]]]]]\n\n\n\n\n\n\n [[[[[[[1.]]]]]]]]");
+    GIVES(bt_quantile(I32((2), 3, 4), 0.25, BT_AXES(), true), BT_F32, "[3. 4.]");
+    GIVES(bt_quantize_scale(bt_zeros(BT_F32, 0, 3), BT_AXES(0), BT_I8), BT_F32, "[[1. 1. 1.]]");
     GIVES(bt_one_hot(I32((3), -1, 1, 2), 2, BT_U8), BT_U8, "[[0 0]\n [0 1]\n [0 0]]");
     GIVES(bt_take(vector(), I32((1, 3), -1, 3, 0), 0), BT_F32, "[[ 3. nan  1.]]");
     GIVES(bt_take(matrix(), bt_i32(1), 0), BT_F32, "[4. 5. 6.]"); /* constants, which kernels make themselves */
