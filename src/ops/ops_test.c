@@ -115,6 +115,8 @@ static void handles_edges(void **state) {
     GIVES(bt_unique(vector(), 0), BT_F32, "[]");
     GIVES(bt_histogram(I32((4), 16777216, 16777217, 16777218, 16777219), 4, 16777216, 16777220), BT_I32, "[1 1 1 1]");
     GIVES(bt_histogram(U8((3), 0, 1, 2), 10, 0, 1), BT_I32, "[1 0 0 0 0 0 0 0 0 1]");
+    GIVES(bt_set_at(I32((2), 1, 2), "0", 9.7), BT_I32, "[9 2]");
+    GIVES(bt_set_at(I32((2), 1, 2), "1", bt_f32(-9.7F)), BT_I32, "[ 1 -9]");
     GIVES(bt_median(bt_reshape(bt_arange(0, 2, 1, BT_U64), 2, 1, 1, 1, 1, 1, 1, 1), BT_AXES(), false), BT_F64,
           "[[[[[[[[0.]]]]]]]\n\n\n\n\n\n\n [[[[[[[1.]]]]]]]]");
     GIVES(bt_quantile(I32((2), 3, 4), 0.25, BT_AXES(), true), BT_F32, "[3. 4.]");

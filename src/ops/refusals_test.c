@@ -91,6 +91,8 @@ static void refuses_places(void **state) {
     BAD(at, bt_at(image(), "None, None, None, None, None"), "too many axes");
     BAD(set_at, bt_set_at(image(), "0", bt_ones(BT_F32, 99)), "broadcast");
     BAD(set_at, bt_set_at(image(), "..., ::2", bt_num(1)), "a step other than 1");
+    BAD(set_at, bt_set_at(vector(), "0", bt_cast(bt_f32(1), BT_C64)), "values are complex64 and x is float32");
+    BAD(set_at, bt_set_at(U8((1), 7), "0", 300), "300 does not fit uint8");
     BAD(index, bt_index(image(), 0, INT64_MIN), "it can be");
     BAD(roll, bt_roll(image(), 1, 4), "axis 4");
     BAD(diff, bt_diff(image(), -5), "axis -5");
@@ -245,6 +247,7 @@ static void refuses_products(void **state) {
     BAD(matmul_t, bt_matmul_t(matrix(), matrix(), true, true), "the last axis of a (2) must equal");
     BAD(einsum, bt_einsum(NULL, ALL(vector()), 1), "such as");
     BAD(einsum, bt_einsum("i->i", NULL, 1), "such as");
+    BAD(einsum, bt_einsum("i,i", ALL(vector(), NULL), 2), "argument 2 is NULL");
     BAD(einsum, bt_einsum("i,i,i->i", ALL(vector(), vector()), 2), "3 operands; count is 2");
     BAD(einsum, bt_einsum("i->i", ALL(vector(), vector()), 2), "1 operands");
     BAD(einsum, bt_einsum("..i->i", ALL(vector()), 1), "only letters");
