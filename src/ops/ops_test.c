@@ -317,6 +317,19 @@ static void hostile_counts_and_options(void **state) {
     }
 }
 
+static void calls_say_why(void **state) {
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, -1), *none = bt_zeros(BT_F32, 0), *made[] = {bt_unique(x, 2), bt_max(x)};
+        const char *why[] = {" bt_unique: ", "no elements along axis 0 to take the max of"};
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(bt_eval(bt_call1(bt_function_new(&x, 1, &made[i], 1, NULL, 0), &none, 1)),
+                             BT_INVALID_ARGUMENT);
+            assert_non_null(strstr(bt_error_text(), why[i]));
+            assert_non_null(strstr(bt_error_text(), " of shapes (0,); "));
+        }
+    }
+}
+
 /* A result whose size depends on values is none of a function. */
 static void masks_need_values(void **state) {
     BT_SCOPE {
@@ -484,6 +497,7 @@ int main(void) {
         cmocka_unit_test(draws_numbers),
         cmocka_unit_test(names_every_operation),
         cmocka_unit_test(makes_grids),
+        cmocka_unit_test(calls_say_why),
         cmocka_unit_test(masks_need_values),
         cmocka_unit_test(calls_check_sizes),
         cmocka_unit_test(hostile_counts_and_options),
