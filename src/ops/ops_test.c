@@ -130,6 +130,17 @@ static void handles_edges(void **state) {
     GIVES(bt_take_along_axis(vector(), I32((3), -1, 3, 0), 0), BT_F32, "[ 3. nan  1.]");
     GIVES(bt_scatter_add(vector(), I32((3), 0, 7, -1), bt_f32(1), 0), BT_F32, "[2. 2. 4.]");
     GIVES(bt_scatter_add_along_axis(vector(), I32((2), 0, 7), F32((2), 5, 5), 0), BT_F32, "[6. 2. 3.]");
+    GIVES(bt_scatter_add(vector(), I32((2), 1, 1), 1, 0), BT_F32, "[1. 4. 3.]");
+    GIVES(bt_scatter_max(I32((2), 1, 2), I32((1), 0), 7, 0), BT_I32, "[7 2]");
+    GIVES(bt_scatter_min_along_axis(vector(), I32((1), 2), 0.5, 0), BT_F32, "[1.  2.  0.5]");
+    GIVES(bt_where(1, vector(), 0), BT_F32, "[1. 2. 3.]");
+    GIVES(bt_dynamic_slice(vector(), 1, BT_SHAPE(2)), BT_F32, "[2. 3.]");
+    GIVES(bt_update_slice(vector(), F32((1), 9), -1), BT_F32, "[1. 2. 9.]");
+    GIVES(bt_outer(2, vector()), BT_F32, "[[2. 4. 6.]]");
+    GIVES(bt_kron(vector(), 2), BT_F32, "[2. 4. 6.]");
+    GIVES(bt_quantize(vector(), 0.5, BT_I8), BT_I8, "[2 4 6]");
+    GIVES(bt_dequantize(BT_ARRAY(int8_t, (1), 3), 2), BT_F32, "[6.]");
+    GIVES(bt_bernoulli(bt_key(0), 1, 2), BT_BOOL, "[ True  True]");
     GIVES(bt_boolean_mask(vector(), bt_ne(vector(), bt_f32(2)), 0), BT_F32, "[1. 3.]");
     GIVES(bt_boolean_mask(matrix(), bt_lt(vector(), bt_f32(2)), -1), BT_F32, "[[1.]\n [4.]]");
     GIVES(bt_boolean_mask(matrix(), bt_lt(bt_f32(2), matrix()), 0), BT_F32, "[3. 4. 5. 6.]");
