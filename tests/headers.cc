@@ -38,6 +38,10 @@ static bt_status like_first(const bt_elements *, int, bt_elements *, const bt_cu
 static bt_status short_forms(bt_array *x, bt_array *w, bool flag, unsigned char byte, long double real, bt_device *device) {
     BT_SCOPED;
     x = bt_add(bt_mul(bt_sub(1, bt_div(x, 2.5f)), byte), bt_where(bt_gt(x, 0), real, flag));
+    x = bt_scatter_add(x, bt_argmax(x, 0), 1, 0);
+    x = bt_scatter_set_along_axis(x, x, real, -1);
+    x = bt_quantize(bt_outer(2, bt_kron(x, byte)), 0.5, BT_I8);
+    x = bt_dynamic_slice(bt_where(flag, x, bt_bernoulli(x, 0.5, 3)), 1, BT_SHAPE(2));
     x = bt_conv(bt_pow(x, 2), w, .stride = {2, 2}, .pad_low = {1, 1});
     x = bt_max_pool(x, .window = {2, 2});
     bt_print(bt_sum(bt_max(x, BT_AXES(0), true), .axes = BT_AXES(1, -1), .keep = true));

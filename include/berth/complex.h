@@ -7,7 +7,7 @@
  * They have: bt_add, bt_sub, bt_mul, bt_div, bt_neg, bt_reciprocal, bt_square, bt_pow, bt_abs, bt_sign (z / |z|), bt_exp, bt_exp2, bt_expm1, bt_log, bt_log2,
  * bt_log10, bt_log1p, bt_sqrt, bt_rsqrt, bt_sin, bt_cos, bt_tan, bt_sinh, bt_cosh, bt_tanh, bt_sigmoid, bt_eq, bt_ne, bt_isnan, bt_isinf, bt_isfinite, bt_where,
  * bt_round, bt_sum, bt_prod, bt_mean, bt_var, bt_std, bt_norm, bt_cumsum, bt_cumprod, matrix products and what is made of them, linear algebra (berth/linalg.h), and all that moves elements:
- * reshaping, slicing, padding, joining, indexing, scattering. bt_sort and bt_argsort go by the real parts, where these are equal by the imaginary ones. bt_cast of them to a real dtype gives the
+ * reshaping, slicing, padding, joining, indexing, scattering. bt_sort, bt_argsort, bt_searchsorted and bt_unique go by the real parts, where these are equal by the imaginary ones. bt_cast of them to a real dtype gives the
  * real parts, to bool whether they are not 0. What else needs an order (bt_lt, bt_max) or has no complex form refuses them: INVALID_ARGUMENT, with its name. A product with a real array scales both parts, as C has it, so that
  * an infinite part makes no NaN of the other. Branch cuts are NumPy's; a part -0 counts as 0 on them.
  *

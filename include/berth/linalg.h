@@ -27,7 +27,7 @@ BT_API bt_array *bt_triangular_solve(bt_array *a, bt_array *b, bool upper, bool 
 /* The inverse of a [..., N, N]; of a singular one inf and NaN. */
 BT_API bt_array *bt_inv(bt_array *a);
 #define bt_inv(...) BTI_AT(bt_array *, bt_inv(__VA_ARGS__))
-/* The determinant, [..., N, N] -> [...]. The gradient at a singular matrix is NaN. */
+/* The determinant, [..., N, N] -> [...]. The gradient at a singular matrix is NaN if N is greater than 3. */
 BT_API bt_array *bt_det(bt_array *a);
 #define bt_det(...) BTI_AT(bt_array *, bt_det(__VA_ARGS__))
 /* The determinant's logarithm; parts: the sign of the determinant, of complex ones a number of size 1, which is 0 of a singular matrix, and the logarithm of its absolute value. An error poisons the parts. */

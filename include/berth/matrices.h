@@ -46,10 +46,10 @@ BT_API bt_array *bt_trace(bt_array *x);
 #define bt_trace(...) BTI_AT(bt_array *, bt_trace(__VA_ARGS__))
 /* The outer product [M, N] of all elements of a and b: a[i] * b[j]. */
 BT_API bt_array *bt_outer(bt_array *a, bt_array *b);
-#define bt_outer(...) BTI_AT(bt_array *, bt_outer(__VA_ARGS__))
+#define bt_outer(a, b) BTI_AT(bt_array *, bt_outer(BTI_OPERAND(a), BTI_OPERAND(b)))
 /* Kronecker's product: each element of a times all of b. Up to four axes; the one with fewer gets axes of size 1 in front. */
 BT_API bt_array *bt_kron(bt_array *a, bt_array *b);
-#define bt_kron(...) BTI_AT(bt_array *, bt_kron(__VA_ARGS__))
+#define bt_kron(a, b) BTI_AT(bt_array *, bt_kron(BTI_OPERAND(a), BTI_OPERAND(b)))
 /* Sums products over axes_a of a and axes_b of b, pair by pair; the result has a's other axes, then b's:
  * `bt_tensordot(a, b, BT_AXES(1, 2), BT_AXES(0, 1))`. */
 BT_API bt_array *bt_tensordot(bt_array *a, bt_array *b, bt_axes axes_a, bt_axes axes_b);

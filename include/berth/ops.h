@@ -243,7 +243,7 @@ BT_API bt_array *bt_logical_xor(bt_array *x, bt_array *y);
 
 /* x where `condition` (bool, or a number that is not 0) holds, else y. */
 BT_API bt_array *bt_where(bt_array *condition, bt_array *x, bt_array *y);
-#define bt_where(condition, x, y) BTI_AT(bt_array *, bt_where(condition, BTI_OPERAND(x), BTI_OPERAND(y)))
+#define bt_where(condition, x, y) BTI_AT(bt_array *, bt_where(BTI_OPERAND(condition), BTI_OPERAND(x), BTI_OPERAND(y)))
 /* log(exp(x) + exp(y)), without overflow. Floats. */
 BT_API bt_array *bt_logaddexp(bt_array *x, bt_array *y);
 #define bt_logaddexp(x, y) BTI_AT(bt_array *, bt_logaddexp(BTI_OPERAND(x), BTI_OPERAND(y)))
@@ -297,7 +297,8 @@ BT_API bt_array *bt_var(bt_array *x, bt_axes axes, bool keep, int ddof);
 BT_API bt_array *bt_std(bt_array *x, bt_axes axes, bool keep, int ddof);
 /* Euclid's norm: sqrt(sum(x**2)). Floats. */
 BT_API bt_array *bt_norm(bt_array *x, bt_axes axes, bool keep);
-/* The value below which a part q (0 to 1) of the elements lies, between two of them in proportion; with a NaN it is NaN. Floats. */
+/* The value below which a part q (0 to 1) of the elements lies, between two of them in proportion; with a NaN it is NaN. Floats. UNIMPLEMENTED if one of the axes has an unknown
+ * size (bt_input). */
 BT_API bt_array *bt_quantile(bt_array *x, double q, bt_axes axes, bool keep);
 /* bt_quantile with q 0.5. */
 BT_API bt_array *bt_median(bt_array *x, bt_axes axes, bool keep);
@@ -349,13 +350,13 @@ BT_API bt_array *bt_argmax(bt_array *x, int axis);
 /* int32: the index of the first minimum, or of the first NaN. The axis is removed. */
 BT_API bt_array *bt_argmin(bt_array *x, int axis);
 #define bt_argmin(...) BTI_AT(bt_array *, bt_argmin(__VA_ARGS__))
-/* The cumulative sum along an axis, from its end if `reverse`; x keeps its shape and dtype. */
+/* The cumulative sum along an axis, from its end if `reverse`; x keeps its shape and dtype, and is no bool (bt_cast it first). */
 BT_API bt_array *bt_cumsum(bt_array *x, int axis, bool reverse);
 #define bt_cumsum(...) BTI_AT(bt_array *, bt_cumsum(__VA_ARGS__))
-/* The cumulative product; x is no bool. Its gradient is right where x has zeros. Otherwise as bt_cumsum. */
+/* The cumulative product. Its gradient is right where x has zeros. Otherwise as bt_cumsum. */
 BT_API bt_array *bt_cumprod(bt_array *x, int axis, bool reverse);
 #define bt_cumprod(...) BTI_AT(bt_array *, bt_cumprod(__VA_ARGS__))
-/* The greatest so far; NaN stays. The gradient goes to the last of equals, as PyTorch's does. Otherwise as bt_cumsum. */
+/* The greatest so far, of bool too; NaN stays. The gradient goes to the last of equals, as PyTorch's does. Otherwise as bt_cumsum. */
 BT_API bt_array *bt_cummax(bt_array *x, int axis, bool reverse);
 #define bt_cummax(...) BTI_AT(bt_array *, bt_cummax(__VA_ARGS__))
 /* The smallest so far. Otherwise as bt_cummax. */
@@ -407,16 +408,17 @@ BT_API bt_array *bt_concat(bt_array *const *arrays, int count, int axis);
  * named, "None" for a new one. INVALID_ARGUMENT: it cannot be read, or an index is out of range. Axes of unknown size can be taken whole. */
 BT_API bt_array *bt_at(bt_array *x, const char *places);
 #define bt_at(...) BTI_AT(bt_array *, bt_at(__VA_ARGS__))
-/* x with the part that bt_at gives replaced by values, which are broadcast to its shape and cast to x's dtype. UNIMPLEMENTED: a step other than 1. */
+/* x with the part that bt_at gives replaced by values, which are broadcast to its shape and cast to x's dtype as by bt_cast (9.7 in an integer x is 9). INVALID_ARGUMENT: complex values
+ * in a real x. UNIMPLEMENTED: a step other than 1. */
 BT_API bt_array *bt_set_at(bt_array *x, const char *places, bt_array *values);
 #define bt_set_at(x, places, values) BTI_AT(bt_array *, bt_set_at(x, places, BTI_OPERAND(values)))
 /* One place of an axis, which goes; negative ones count from the end. OUT_OF_RANGE: there is no such place. */
 BT_API bt_array *bt_index(bt_array *x, int axis, int64_t index);
 #define bt_index(...) BTI_AT(bt_array *, bt_index(__VA_ARGS__))
-/* Each element moved by `shift` places along the axis; those that leave it come in at the other end. */
+/* Each element moved by `shift` places along the axis; those that leave it come in at the other end. UNIMPLEMENTED: the axis has an unknown size. */
 BT_API bt_array *bt_roll(bt_array *x, int64_t shift, int axis);
 #define bt_roll(...) BTI_AT(bt_array *, bt_roll(__VA_ARGS__))
-/* Each element minus the one before along the axis, which is one shorter; of bool whether they differ. */
+/* Each element minus the one before along the axis, which is one shorter; of bool whether they differ. UNIMPLEMENTED: the axis has an unknown size. */
 BT_API bt_array *bt_diff(bt_array *x, int axis);
 #define bt_diff(...) BTI_AT(bt_array *, bt_diff(__VA_ARGS__))
 /* Cuts x along an axis into `count` parts of sizes[i] elements, together all of them; sizes NULL: equal parts, of which count must make
@@ -456,27 +458,31 @@ BT_API bt_array *bt_boolean_mask(bt_array *x, bt_array *mask, int axis);
 /* The places of the elements that are not 0 (of bool, that are true): int64 [count, rank of x]. Waits, and is refused, as bt_boolean_mask. */
 BT_API bt_array *bt_nonzero(bt_array *x);
 #define bt_nonzero(...) BTI_AT(bt_array *, bt_nonzero(__VA_ARGS__))
-/* x with `updates` added at `indices` [I] along `axis`; updates have the shape of x with I in place of the axis.
+/* x with `updates` added at `indices` [I] along `axis`; updates have the shape of x with I in place of the axis, or broadcast to it.
  * Negative indices count from the end; those out of range are ignored. Repeated indices add up; on the CPU one after the other, in
  * the order of the indices, each sum rounded to the dtype of x. */
 BT_API bt_array *bt_scatter_add(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_add(...) BTI_AT(bt_array *, bt_scatter_add(__VA_ARGS__))
+#define bt_scatter_add(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_add(x, indices, BTI_OPERAND(updates), axis))
 /* x with `updates` in the place of what is there; of equal indices the last one wins, always. x and updates may be bool. Gradients are JAX's:
  * of what is replaced 0, of an update that stays that of its place. Otherwise as bt_scatter_add. */
 BT_API bt_array *bt_scatter_set(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_set(...) BTI_AT(bt_array *, bt_scatter_set(__VA_ARGS__))
+#define bt_scatter_set(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_set(x, indices, BTI_OPERAND(updates), axis))
 /* x with the greatest of what is there and all updates of the place; NaN wins. Where several are the greatest, they share the gradient
  * equally. Otherwise as bt_scatter_set. */
 BT_API bt_array *bt_scatter_max(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_max(...) BTI_AT(bt_array *, bt_scatter_max(__VA_ARGS__))
+#define bt_scatter_max(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_max(x, indices, BTI_OPERAND(updates), axis))
 /* x with the smallest of them. Otherwise as bt_scatter_max. */
 BT_API bt_array *bt_scatter_min(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_min(...) BTI_AT(bt_array *, bt_scatter_min(__VA_ARGS__))
+#define bt_scatter_min(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_min(x, indices, BTI_OPERAND(updates), axis))
 /* A part of x that begins where an array says, which may be computed in a function: `start` has an integer for each axis, `size` the
  * part's sizes, at most x's. A start that is negative counts from the end; then it is moved so that the part is within x, as JAX's
  * dynamic_slice does. An axis of unknown size can be taken whole only (UNIMPLEMENTED). */
 BT_API bt_array *bt_dynamic_slice(bt_array *x, bt_array *start, bt_shape size);
-#define bt_dynamic_slice(...) BTI_AT(bt_array *, bt_dynamic_slice(__VA_ARGS__))
+#define bt_dynamic_slice(x, start, size) BTI_AT(bt_array *, bt_dynamic_slice(x, BTI_OPERAND(start), size))
 /* bt_dynamic_slice along one axis: start is one integer, the other axes are taken whole. */
 BT_API bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t size, int axis);
 #define bt_dynamic_slice_axis(x, start, size, axis) \
@@ -484,7 +490,7 @@ BT_API bt_array *bt_dynamic_slice_axis(bt_array *x, bt_array *start, int64_t siz
 /* x with the part that bt_dynamic_slice gives replaced by `update`, which is as large as the part and takes x's
  * dtype (floats do not become integers). */
 BT_API bt_array *bt_update_slice(bt_array *x, bt_array *update, bt_array *start);
-#define bt_update_slice(...) BTI_AT(bt_array *, bt_update_slice(__VA_ARGS__))
+#define bt_update_slice(x, update, start) BTI_AT(bt_array *, bt_update_slice(x, update, BTI_OPERAND(start)))
 /* bt_update_slice along one axis: start is one integer; the update's other axes may have size 1 and are repeated. */
 BT_API bt_array *bt_update_slice_axis(bt_array *x, bt_array *update, bt_array *start, int axis);
 #define bt_update_slice_axis(x, update, start, axis) \
@@ -495,16 +501,20 @@ BT_API bt_array *bt_take_along_axis(bt_array *x, bt_array *indices, int axis);
 #define bt_take_along_axis(...) BTI_AT(bt_array *, bt_take_along_axis(__VA_ARGS__))
 /* x with `updates` (the shape of indices) added at the positions of bt_take_along_axis, but those out of range. */
 BT_API bt_array *bt_scatter_add_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_add_along_axis(...) BTI_AT(bt_array *, bt_scatter_add_along_axis(__VA_ARGS__))
+#define bt_scatter_add_along_axis(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_add_along_axis(x, indices, BTI_OPERAND(updates), axis))
 /* NumPy's put_along_axis: bt_scatter_add_along_axis, but updates take the place of what is there as by bt_scatter_set. */
 BT_API bt_array *bt_scatter_set_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_set_along_axis(...) BTI_AT(bt_array *, bt_scatter_set_along_axis(__VA_ARGS__))
+#define bt_scatter_set_along_axis(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_set_along_axis(x, indices, BTI_OPERAND(updates), axis))
 /* bt_scatter_add_along_axis, but the greatest stays as by bt_scatter_max. */
 BT_API bt_array *bt_scatter_max_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_max_along_axis(...) BTI_AT(bt_array *, bt_scatter_max_along_axis(__VA_ARGS__))
+#define bt_scatter_max_along_axis(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_max_along_axis(x, indices, BTI_OPERAND(updates), axis))
 /* bt_scatter_add_along_axis, but the smallest stays as by bt_scatter_min. */
 BT_API bt_array *bt_scatter_min_along_axis(bt_array *x, bt_array *indices, bt_array *updates, int axis);
-#define bt_scatter_min_along_axis(...) BTI_AT(bt_array *, bt_scatter_min_along_axis(__VA_ARGS__))
+#define bt_scatter_min_along_axis(x, indices, updates, axis) \
+    BTI_AT(bt_array *, bt_scatter_min_along_axis(x, indices, BTI_OPERAND(updates), axis))
 /* Ascending order along an axis; stable, NaN last; -0 and 0 are equal, and both stay as they are. Complex numbers by the real parts, then by the imaginary ones. An array's values and indices, read together, are found by one sort. */
 BT_API bt_array *bt_sort(bt_array *x, int axis);
 #define bt_sort(...) BTI_AT(bt_array *, bt_sort(__VA_ARGS__))
@@ -518,18 +528,19 @@ BT_API bt_array *bt_top_k(bt_array *x, int64_t k);
 BT_API bt_array *bt_top_k_indices(bt_array *x, int64_t k);
 #define bt_top_k_indices(...) BTI_AT(bt_array *, bt_top_k_indices(__VA_ARGS__))
 /* Where each of `values` would go into a sorted line [n], as int32 in the shape of values: how many of the line's elements are before it, those that are
- * below it or, if `right`, not above it. Both are promoted; NaN is the greatest, as in bt_sort. */
+ * below it or, if `right`, not above it. Both are promoted; NaN is the greatest, as in bt_sort, by whose order complex
+ * numbers go too. */
 BT_API bt_array *bt_searchsorted(bt_array *line, bt_array *values, bool right);
 #define bt_searchsorted(line, values, right) BTI_AT(bt_array *, bt_searchsorted(line, BTI_OPERAND(values), right))
 /* How often each of 0 to length - 1 is among the integers x: int32 [length]. Others are not counted. */
 BT_API bt_array *bt_bincount(bt_array *x, int64_t length);
 #define bt_bincount(...) BTI_AT(bt_array *, bt_bincount(__VA_ARGS__))
 /* How many elements of x are in each of `bins` equal parts of low to high: int32 [bins]. A part has its lower end (of bt_linspace(low, high, bins + 1)), the
- * last one both ends. NaN and what is outside are not counted. */
+ * last one both ends. Integers are counted as float64, as by NumPy. NaN and what is outside are not counted. */
 BT_API bt_array *bt_histogram(bt_array *x, int64_t bins, double low, double high);
 #define bt_histogram(...) BTI_AT(bt_array *, bt_histogram(__VA_ARGS__))
 /* The first `size` distinct elements of x in ascending order: [size]. Where there are fewer, the least one takes their place. All NaN are one element, the
- * greatest; so are -0 and 0. x has an element or more. */
+ * greatest; so are -0 and 0. Complex numbers are in bt_sort's order, by which they are distinct. x has an element or more. */
 BT_API bt_array *bt_unique(bt_array *x, int64_t size);
 #define bt_unique(...) BTI_AT(bt_array *, bt_unique(__VA_ARGS__))
 

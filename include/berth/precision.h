@@ -40,15 +40,15 @@ BT_API bt_dtype bt_autocast_dtype(void);
  * Floats stored as BT_F8E4M3, BT_F8E5M2, BT_I8 or BT_U8: each element is a multiple of a scale, which is a float and broadcasts (of a scalar all of x has one, of
  * [N, 1] each row). No gradient passes through stored elements; x + bt_stop_gradient(stored(x) - x) has that of x. */
 
-/* float32, with the axes kept at size 1: the greatest |x| over the axes, divided by the greatest number of the dtype (448, 57344, 127, 255); 1 where all are 0. */
+/* float32, with the axes kept at size 1: the greatest |x| over the axes, divided by the greatest number of the dtype (448, 57344, 127, 255); 1 where all are 0 or there are none. */
 BT_API bt_array *bt_quantize_scale(bt_array *x, bt_axes axes, bt_dtype dtype);
 #define bt_quantize_scale(...) BTI_AT(bt_array *, bt_quantize_scale(__VA_ARGS__))
 /* x / scale in the dtype: rounded to the nearest, halves to even, and limited to the dtype's range (bt_cast would give NaN or infinity). NaN stays NaN, of integers 0. */
 BT_API bt_array *bt_quantize(bt_array *x, bt_array *scale, bt_dtype dtype);
-#define bt_quantize(...) BTI_AT(bt_array *, bt_quantize(__VA_ARGS__))
+#define bt_quantize(x, scale, dtype) BTI_AT(bt_array *, bt_quantize(x, BTI_OPERAND(scale), dtype))
 /* x * scale in float32; x of any dtype: stored elements, or int32 sums of them (bt_matmul_as) with the product of both scales. */
 BT_API bt_array *bt_dequantize(bt_array *x, bt_array *scale);
-#define bt_dequantize(...) BTI_AT(bt_array *, bt_dequantize(__VA_ARGS__))
+#define bt_dequantize(x, scale) BTI_AT(bt_array *, bt_dequantize(x, BTI_OPERAND(scale)))
 
 #ifdef __cplusplus
 }

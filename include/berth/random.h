@@ -48,7 +48,7 @@ BT_API bt_array *bt_randint_shape(bt_array *key, int64_t low, int64_t high, bt_d
     BTI_AT(bt_array *, bt_randint_shape(key, low, high, dtype, BT_SHAPE(__VA_ARGS__)))
 /* bool, true with probability p (p: float scalar or an array that broadcasts to the shape). */
 BT_API bt_array *bt_bernoulli_shape(bt_array *key, bt_array *p, bt_shape shape);
-#define bt_bernoulli(key, p, ...) BTI_AT(bt_array *, bt_bernoulli_shape(key, p, BT_SHAPE(__VA_ARGS__)))
+#define bt_bernoulli(key, p, ...) BTI_AT(bt_array *, bt_bernoulli_shape(key, BTI_OPERAND(p), BT_SHAPE(__VA_ARGS__)))
 /* 0 to n-1 in random order: int32 [n]. */
 BT_API bt_array *bt_permutation(bt_array *key, int64_t n);
 #define bt_permutation(...) BTI_AT(bt_array *, bt_permutation(__VA_ARGS__))

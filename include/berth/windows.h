@@ -63,7 +63,7 @@ BT_API bt_array *bt_avg_pool(bt_array *x, const bt_pool_options *options);
 #define bt_avg_pool(...) BTI_AT(bt_array *, BTI_POOL(bt_avg_pool, __VA_ARGS__, ))
 #endif
 /* The greatest elements of windows by the sizes of the result, [N, C, ...] -> [N, C, sizes...]: place i of an axis is the greatest of its elements from floor(i * L / size) up to
- * ceil((i + 1) * L / size). */
+ * ceil((i + 1) * L / size). There may be more places than elements. The axes behind the first two have known sizes (UNIMPLEMENTED). */
 BT_API bt_array *bt_adaptive_max_pool(bt_array *x, bt_shape sizes);
 #define bt_adaptive_max_pool(...) BTI_AT(bt_array *, bt_adaptive_max_pool(__VA_ARGS__))
 /* The mean in the place of the greatest element: `bt_adaptive_avg_pool(x, BT_SHAPE(1, 1))` is the mean of each channel. Otherwise as

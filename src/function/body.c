@@ -88,6 +88,15 @@ bt_status bti_call_bind(bti_body_call *c, int index, bti_node *node) {
     return BT_OK;
 }
 
+/* What the rule of its shape says, where it has words for it. */
+static void add_reason(bti_str *text, const bti_node *made) {
+    bti_str why = {0};
+    bti_type type = bti_type_of(made);
+    if (!made->tuple) (void)bti_op_shape((bti_op)made->op, made->input_count, made->inputs, made->attr, &type, &why);
+    if (why.length) bti_str_addf(text, "; %s", bti_str_text(&why));
+    bti_str_free(&why);
+}
+
 static bt_status sizes_do_not_fit(const bti_node *made) {
     bti_str text = {0};
     for (int i = 0; i < made->input_count; i++) {
@@ -98,6 +107,7 @@ static bt_status sizes_do_not_fit(const bti_node *made) {
         bti_str_add(&text, " to ");
         bti_shape_text(&text, made->rank, made->shape);
     }
+    add_reason(&text, made);
     bti_error *error = bti_error_at(made->place, BT_INVALID_ARGUMENT,
                                     "in a call of the function the sizes do not fit: %s of shapes %s",
                                     bti_op_info((bti_op)made->op)->name, bti_str_text(&text));

@@ -36,8 +36,8 @@ typedef struct expression {
     term terms[];
 } expression;
 
-/* Size BASE + i names expression i. Expressions are never removed. */
-#define BASE INT64_MIN
+/* Size BASE + i names expression i. Expressions are never removed. INT64_MIN is none: programs pass it. */
+#define BASE (INT64_MIN + 1)
 /* Protects the tables below. No other lock is taken under it. */
 BTI_STATIC_LOCK(table_lock, sizes)
 static expression **expressions;
@@ -54,6 +54,10 @@ static symbol *symbols;
 static int64_t symbol_count, symbol_room;
 static int32_t *free_symbols; /* room for all */
 static int64_t free_count, free_room;
+
+static bool is_in_table(int64_t size) {
+    return bti_size_is_symbolic(size) && size >= BASE && size - BASE < expression_count;
+}
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
@@ -115,7 +119,7 @@ static int64_t intern_polynomial(const polynomial *p) {
 
 static void load_polynomial(polynomial *p, int64_t size) {
     p->count = 0;
-    if (bti_size_is_symbolic(size)) {
+    if (is_in_table(size)) {
         const expression *e = expressions[size - BASE];
         p->count = e->count;
         memcpy(p->terms, e->terms, (size_t)e->count * sizeof(term));
@@ -136,7 +140,7 @@ static int64_t add_atom(atom_kind kind, int64_t a, int64_t b) {
 
 static int depth_of(int64_t size) {
     int depth = 0;
-    const expression *e = bti_size_is_symbolic(size) ? expressions[size - BASE] : NULL;
+    const expression *e = is_in_table(size) ? expressions[size - BASE] : NULL;
     for (int i = 0; e && i < e->count; i++)
         for (int k = 0; k < e->terms[i].degree; k++)
             if (atoms[e->terms[i].atom[k]].depth > depth) depth = atoms[e->terms[i].atom[k]].depth;
@@ -257,7 +261,7 @@ static bool expand_polynomials(atom_kind kind, polynomial *a, const polynomial *
 
 /* Whether `size` is a broadcast of `part` and others already. */
 static bool is_broadcast_of(int64_t size, int64_t part) {
-    while (bti_size_is_symbolic(size)) {
+    while (is_in_table(size)) {
         if (size == part) return true;
         const expression *e = expressions[size - BASE];
         const atom *x = &atoms[e->terms[0].atom[0]];
@@ -308,7 +312,7 @@ int64_t bti_size_repeats(int64_t a, int64_t size) { return operate_on_sizes(REPE
 
 bool bti_size_exists(int64_t size) {
     bti_lock_take(&table_lock);
-    bool exists = bti_size_is_symbolic(size) && size - BASE < expression_count;
+    bool exists = is_in_table(size);
     bti_lock_give(&table_lock);
     return exists;
 }
@@ -326,7 +330,7 @@ int64_t bti_symbol_new(void) {
 
 /* The symbol that a size is by itself; NULL for anything else. Under the lock. */
 static symbol *symbol_of(int64_t size) {
-    if (!bti_size_is_symbolic(size) || size - BASE >= expression_count) return NULL;
+    if (!is_in_table(size)) return NULL;
     const expression *e = expressions[size - BASE];
     if (e->count != 1 || e->terms[0].coefficient != 1 || e->terms[0].degree != 1) return NULL;
     const atom *only = &atoms[e->terms[0].atom[0]];
@@ -413,7 +417,7 @@ static void add_atom_text(bti_str *text, int32_t number) {
 }
 
 static void add_size(bti_str *text, int64_t size) {
-    if (!bti_size_is_symbolic(size)) {
+    if (!is_in_table(size)) {
         bti_str_addf(text, "%lld", (long long)size);
         return;
     }

@@ -115,6 +115,13 @@ static void in_order(void **state) {
         NEAR(bt_cast(bt_argsort(z, 0), BT_F32), F32((6), 4, 1, 2, 0, 5, 3));
         NEAR(bt_slice(bt_sort(z, 0), (int64_t[]){0}, (int64_t[]){5}, NULL),
              C64((5), 1 - 3 * I, 1, 2 - 1 * I, 2 + 1 * I, 2 + 1 * I));
+        NEAR(bt_unique(bt_slice_axis(z, 0, 0, 3, 1), 4), C64((4), 1, 2 - 1 * I, 2 + 1 * I, 1));
+        NEAR(bt_unique(C64((4), 2 * I, 1, 2 * I, 1), 3), C64((3), 2 * I, 1, 2 * I));
+        NEAR(bt_unique(BT_ARRAY(double _Complex, (3), 3, 2, 1), 3), C64((3), 1, 2, 3));
+        NEAR(bt_cast(bt_searchsorted(C64((3), 1, 2, 2 + 1 * I), C64((3), 2, 2 + 2 * I, I), true), BT_F32),
+             F32((3), 2, 3, 0));
+        bt_array *sorted = bt_unique(C64((3), NAN, 1, NAN), 2);
+        NEAR(bt_cast(bt_isnan(sorted), BT_F32), F32((2), 0, 1));
         NEAR(bt_cumprod(C64((3), I, 2, 3 * I), 0, true), C64((3), -6, 6 * I, 3 * I));
         NEAR(bt_cumprod(bt_zeros(BT_C64, 2, 0), 1, false), bt_zeros(BT_C64, 2, 0));
         bt_array *with_zero = C64((3), 0, 2, 3), *products = bt_cumprod(with_zero, 0, false);

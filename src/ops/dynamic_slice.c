@@ -20,9 +20,9 @@ static bt_array *slice_from(bt_array *x, int axis, bt_array *start, int64_t coun
 /* What one axis of a part is asked to be: its size fits in x's. `later`: sizes that are not known are compared at the call. */
 static bt_array *check_count(bt_array *x, int axis, int64_t count, bool later) {
     int64_t size = bti_shape(x)[axis];
-    if (count == size) return NULL;
-    if (!bti_size_is_symbolic(size) && !bti_size_is_symbolic(count) && count >= 0 && count <= size) return NULL;
-    if (bti_size_is_symbolic(size) || bti_size_is_symbolic(count))
+    bool negative = count < 0 && !bti_size_exists(count), unknown = bti_size_is_symbolic(size) || count < 0;
+    if (count == size || (!unknown && count <= size)) return NULL;
+    if (unknown && !negative)
         return later ? NULL
                      : bti_poisonf(
                            BT_UNIMPLEMENTED,

@@ -365,8 +365,9 @@ bt_array *bt_einsum(const char *spec, bt_array *const *arrays, int count) {
     bool weak;
     for (int i = 0; i < count; i++) {
         given[i] = arrays[i];
-        BTI_NEED(given[i]);
+        BTI_AUTOCAST(given[i]);
     }
+    if ((poison = bti_poisoned_by(given, count))) BTI_RETURN(poison);
     if (!name_axes(&e, given, spec, &poison)) BTI_RETURN(poison);
     if ((poison = drop_repeated(&e))) BTI_RETURN(poison);
     if (!letters_fit(&e, spec, &poison)) BTI_RETURN(poison);

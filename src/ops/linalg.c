@@ -74,11 +74,8 @@ SHAPE(svd, int64_t k = smaller_side(in); out[0].shape.size[in->shape.rank - 1] =
 static bt_custom_gradient_fn gradient_cholesky, gradient_solve, gradient_triangle, gradient_determinant,
     gradient_log_determinant, gradient_qr, gradient_eigh, gradient_svd;
 static bt_custom_tangent_fn tangent_cholesky, tangent_solve, tangent_triangle, tangent_determinant,
-    tangent_log_determinant;
+    tangent_log_determinant, tangent_qr, tangent_eigh, tangent_svd;
 static bt_custom_batch_fn batch_all;
-#define tangent_qr NULL
-#define tangent_eigh NULL
-#define tangent_svd NULL
 static void keep(bti_host_function *function) { (void)function; /* they are static */ }
 #define ROW(title, count, which, shape_rule)                         \
     {                                                                \
@@ -388,14 +385,33 @@ TANGENT(triangle) {
     made[0] = triangle_by(x[0], change, args, false);
 }
 
+/* What each element of matrices [..., n, n], n up to 3, is multiplied by in the determinant: also where that is 0. */
+static bt_array *cofactors(bt_array *a) {
+    int64_t n = bti_shape(a)[bti_rank(a) - 1];
+    if (n == 1) return bt_ones_like(a);
+    bt_array *below = bt_roll(a, -1, -2), *right = bt_roll(below, -1, -1);
+    if (n == 2) return bt_mul(right, bt_sub(bt_mul(side_of(a), bt_num(2)), bt_num(1)));
+    bt_array *farther = bt_roll(below, -1, -2);
+    return bt_sub(bt_mul(right, bt_roll(farther, -2, -1)), bt_mul(bt_roll(below, -2, -1), bt_roll(farther, -1, -1)));
+}
+static bool has_cofactors(bt_array *a) {
+    return bti_shape(a)[bti_rank(a) - 1] >= 1 && bti_shape(a)[bti_rank(a) - 1] <= 3;
+}
+
 static bt_array *inverse_adjoint(bt_array *a) { return record(SOLVE, adjoint(a), side_of(a), NULL); }
 GRADIENT(determinant) {
     NOT_USED;
-    gx[0] = bt_mul(for_each_matrix(bt_mul(g[0], bt_conj(y[0]))), inverse_adjoint(x[0]));
+    if (has_cofactors(x[0]))
+        gx[0] = bt_mul(for_each_matrix(g[0]), bt_conj(cofactors(x[0])));
+    else
+        gx[0] = bt_mul(for_each_matrix(bt_mul(g[0], bt_conj(y[0]))), inverse_adjoint(x[0]));
 }
 TANGENT(determinant) {
     NOT_USED;
-    made[0] = bt_mul(y[0], bt_trace(record(SOLVE, x[0], t[0], NULL)));
+    if (has_cofactors(x[0]))
+        made[0] = bt_sum(bt_mul(t[0], cofactors(x[0])), BT_AXES(-2, -1), false);
+    else
+        made[0] = bt_mul(y[0], bt_trace(record(SOLVE, x[0], t[0], NULL)));
 }
 GRADIENT(log_determinant) {
     NOT_USED;
@@ -410,6 +426,24 @@ TANGENT(log_determinant) {
     made[1] = bt_real(change);
     if (bti_is_complex(x[0])) made[0] = bt_mul(y[0], bt_complex(bt_num(0), bt_imag(change)));
 }
+
+/* Forward mode of factors: they have none. */
+static void no_tangents(const char *call, int count, bt_array **made) {
+    for (int i = 0; i < count; i++)
+        made[i] = bti_poisonf(BT_UNIMPLEMENTED,
+                              "%s has gradients (bt_grad), but no forward-mode rule, which bt_jvp, bt_hvp and "
+                              "bt_hessian take; bt_stop_gradient ends it",
+                              call);
+}
+#define NO_TANGENT(name, call, results)   \
+    TANGENT(name) {                       \
+        NOT_USED;                         \
+        (void)t;                          \
+        no_tangents(call, results, made); \
+    }
+NO_TANGENT(qr, "bt_qr, by which bt_lstsq is computed,", 2)
+NO_TANGENT(eigh, "bt_eigh", 2)
+NO_TANGENT(svd, "bt_svd", 3)
 
 GRADIENT(qr) {
     NOT_USED;

@@ -129,6 +129,8 @@ static void complex_tangents(void **state) {
     assert_int_equal(bt_jvp(ALL(call), 1, ALL(a), ALL(d), 1, made), BT_OK); \
     expect_near(made[0], bt_div(bt_sub(of_moved, of_back), bt_mul(step, bt_num(2))), __LINE__)
         SLOPE(bt_det(a), bt_det(moved), bt_det(back));
+        bt_array *by = bt_add(bt_eye(2, 2, BT_F64), 0.5);
+        SLOPE(bt_det(bt_kron(a, by)), bt_det(bt_kron(moved, by)), bt_det(bt_kron(back, by)));
         SLOPE(bt_inv(a), bt_inv(moved), bt_inv(back));
         assert_int_equal(bt_slogdet(a, parts) + bt_slogdet(moved, after) + bt_slogdet(back, before), BT_OK);
         SLOPE(parts[0], after[0], before[0]);
@@ -138,6 +140,38 @@ static void complex_tangents(void **state) {
         SLOPE(TRIANGLE(a), TRIANGLE(moved), TRIANGLE(back));
 #define FACTOR(of) bt_cholesky(bt_add(bt_matmul(of, adjoint_of(of)), bt_eye(3, 3, BT_F64)))
         SLOPE(FACTOR(a), FACTOR(moved), FACTOR(back));
+    }
+}
+
+/* Of a determinant, also where it is 0: the cofactors. */
+static void slopes_of_determinants(void **state) {
+    BT_SCOPE {
+        bt_array *one = bt_zeros(BT_F32, 1, 1), *two = F32((2, 2), 1, 2, 2, 4);
+        bt_array *three = F32((2, 3, 3), 1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 0, 1, 1, 3, 0, 0, 1, 4), *tangent;
+        NEAR(bt_grad1(bt_det(one), one), bt_ones(BT_F32, 1, 1));
+        NEAR(bt_grad1(bt_det(two), two), F32((2, 2), 4, -2, -2, 1));
+        NEAR(bt_grad1(bt_sum(bt_det(three)), three),
+             F32((2, 3, 3), -3, 6, -3, 6, -12, 6, -3, 6, -3, 12, -4, 1, 1, 8, -2, -3, 1, 6));
+        NEAR(bt_hessian(bt_det(two), two), F32((2, 2, 2, 2), 0, 0, 0, 1, 0, 0, -1, 0, 0, -1, 0, 0, 1, 0, 0, 0));
+        assert_int_equal(bt_jvp(ALL(bt_det(two)), 1, ALL(two), ALL(F32((2, 2), 1, 0, 1, 1)), 1, &tangent), BT_OK);
+        NEAR(tangent, bt_num(3));
+        bt_array *z = BT_ARRAY(float _Complex, (2, 2), 1, I, I, -1); /* dL/dx + i dL/dy */
+        NEAR(bt_grad1(bt_real(bt_det(z)), z), BT_ARRAY(float _Complex, (2, 2), -1, I, I, 1));
+    }
+}
+
+static void factors_have_no_tangents(void **state) {
+    BT_SCOPE {
+        bt_array *a = positive(), *tangent[3], *parts[3];
+        assert_int_equal(bt_svd(a, parts), BT_OK);
+        assert_int_equal(bt_jvp(&parts[1], 1, &a, &a, 1, tangent), BT_UNIMPLEMENTED);
+        assert_non_null(strstr(bt_error_text(), "bt_svd has gradients (bt_grad), but no forward-mode rule"));
+        assert_int_equal(bt_eigh(a, parts), BT_OK);
+        assert_int_equal(bt_block(bt_hessian(bt_sum(bt_square(parts[0])), a)), BT_UNIMPLEMENTED);
+        assert_non_null(strstr(bt_error_text(), "bt_eigh has gradients"));
+        bt_array *least = bt_lstsq(a, F32((2), 1, 2));
+        assert_int_equal(bt_jvp(&least, 1, &a, &a, 1, tangent), BT_UNIMPLEMENTED);
+        assert_non_null(strstr(bt_error_text(), "bt_qr, by which bt_lstsq is computed, has gradients"));
     }
 }
 
@@ -221,6 +255,8 @@ int main(void) {
         cmocka_unit_test(of_complex_matrices),
         cmocka_unit_test(complex_tangents),
         cmocka_unit_test(tangents),
+        cmocka_unit_test(slopes_of_determinants),
+        cmocka_unit_test(factors_have_no_tangents),
         cmocka_unit_test(in_functions_and_batches),
         cmocka_unit_test(of_other_devices),
         cmocka_unit_test(memory_is_short),

@@ -113,6 +113,14 @@ static void handles_edges(void **state) {
     GIVES(bt_unique(F32((6), 3, 1, NAN, 3, NAN, 1), 5), BT_F32, "[ 1.  3. nan  1.  1.]");
     GIVES(bt_unique(I32((2, 2), 3, 1, 2, 3), 2), BT_I32, "[1 2]");
     GIVES(bt_unique(vector(), 0), BT_F32, "[]");
+    GIVES(bt_histogram(I32((4), 16777216, 16777217, 16777218, 16777219), 4, 16777216, 16777220), BT_I32, "[1 1 1 1]");
+    GIVES(bt_histogram(U8((3), 0, 1, 2), 10, 0, 1), BT_I32, "[1 0 0 0 0 0 0 0 0 1]");
+    GIVES(bt_set_at(I32((2), 1, 2), "0", 9.7), BT_I32, "[9 2]");
+    GIVES(bt_set_at(I32((2), 1, 2), "1", bt_f32(-9.7F)), BT_I32, "[ 1 -9]");
+    GIVES(bt_median(bt_reshape(bt_arange(0, 2, 1, BT_U64), 2, 1, 1, 1, 1, 1, 1, 1), BT_AXES(), false), BT_F64,
+          "[[[[[[[[0.]]]]]]]\n\n\n\n\n\n\n [[[[[[[1.]]]]]]]]");
+    GIVES(bt_quantile(I32((2), 3, 4), 0.25, BT_AXES(), true), BT_F32, "[3. 4.]");
+    GIVES(bt_quantize_scale(bt_zeros(BT_F32, 0, 3), BT_AXES(0), BT_I8), BT_F32, "[[1. 1. 1.]]");
     GIVES(bt_one_hot(I32((3), -1, 1, 2), 2, BT_U8), BT_U8, "[[0 0]\n [0 1]\n [0 0]]");
     GIVES(bt_take(vector(), I32((1, 3), -1, 3, 0), 0), BT_F32, "[[ 3. nan  1.]]");
     GIVES(bt_take(matrix(), bt_i32(1), 0), BT_F32, "[4. 5. 6.]"); /* constants, which kernels make themselves */
@@ -122,6 +130,17 @@ static void handles_edges(void **state) {
     GIVES(bt_take_along_axis(vector(), I32((3), -1, 3, 0), 0), BT_F32, "[ 3. nan  1.]");
     GIVES(bt_scatter_add(vector(), I32((3), 0, 7, -1), bt_f32(1), 0), BT_F32, "[2. 2. 4.]");
     GIVES(bt_scatter_add_along_axis(vector(), I32((2), 0, 7), F32((2), 5, 5), 0), BT_F32, "[6. 2. 3.]");
+    GIVES(bt_scatter_add(vector(), I32((2), 1, 1), 1, 0), BT_F32, "[1. 4. 3.]");
+    GIVES(bt_scatter_max(I32((2), 1, 2), I32((1), 0), 7, 0), BT_I32, "[7 2]");
+    GIVES(bt_scatter_min_along_axis(vector(), I32((1), 2), 0.5, 0), BT_F32, "[1.  2.  0.5]");
+    GIVES(bt_where(1, vector(), 0), BT_F32, "[1. 2. 3.]");
+    GIVES(bt_dynamic_slice(vector(), 1, BT_SHAPE(2)), BT_F32, "[2. 3.]");
+    GIVES(bt_update_slice(vector(), F32((1), 9), -1), BT_F32, "[1. 2. 9.]");
+    GIVES(bt_outer(2, vector()), BT_F32, "[[2. 4. 6.]]");
+    GIVES(bt_kron(vector(), 2), BT_F32, "[2. 4. 6.]");
+    GIVES(bt_quantize(vector(), 0.5, BT_I8), BT_I8, "[2 4 6]");
+    GIVES(bt_dequantize(BT_ARRAY(int8_t, (1), 3), 2), BT_F32, "[6.]");
+    GIVES(bt_bernoulli(bt_key(0), 1, 2), BT_BOOL, "[ True  True]");
     GIVES(bt_boolean_mask(vector(), bt_ne(vector(), bt_f32(2)), 0), BT_F32, "[1. 3.]");
     GIVES(bt_boolean_mask(matrix(), bt_lt(vector(), bt_f32(2)), -1), BT_F32, "[[1.]\n [4.]]");
     GIVES(bt_boolean_mask(matrix(), bt_lt(bt_f32(2), matrix()), 0), BT_F32, "[3. 4. 5. 6.]");
@@ -175,6 +194,10 @@ static void multiplies(void **state) {
           "[[[[8. 8.]\n   [8. 8.]]]]");
     GIVES(bt_max_pool2d(bt_reshape(bt_arange(0, 8, 1, BT_F32), 1, 1, 2, 4), SIZES(2, 2), NULL), BT_F32,
           "[[[[5. 7.]]]]");
+    GIVES(bt_adaptive_avg_pool(F32((1, 1, 2), 2e38F, 3e38F), BT_SHAPE(3)), BT_F32, "[[[2.0e+38 2.5e+38 3.0e+38]]]");
+    GIVES(bt_adaptive_avg_pool(F32((1, 1, 3), 1, 2, 4), BT_SHAPE(7)), BT_F32, "[[[1.  1.  1.5 2.  3.  4.  4. ]]]");
+    GIVES(bt_adaptive_max_pool(F32((1, 1, 3), 1, 2, 4), BT_SHAPE(7)), BT_F32, "[[[1. 1. 2. 2. 4. 4. 4.]]]");
+    GIVES(bt_adaptive_max_pool(I32((1, 1, 1), 5), BT_SHAPE(2)), BT_I32, "[[[5 5]]]");
     GIVES(bt_avg_pool2d(bt_reshape(bt_arange(0, 8, 1, BT_I32), 1, 1, 2, 4), SIZES(1, 2), SIZES(1, 1)), BT_F32,
           "[[[[0.5 1.5 2.5]\n   [4.5 5.5 6.5]]]]");
 }
@@ -243,6 +266,9 @@ static void slopes_at_corners(void **state) {
     SLOPES(F32((4), 1, 3, 3, 2), bt_cummin(x, 0, true), "[1. 0. 0. 3.]");
     SLOPES(vector(), bt_mul(bt_stop_gradient(x), x), "[1. 2. 3.]");
     SLOPES(F32((3), 1, 3, 2), bt_top_k(x, 2), "[0. 1. 1.]");
+    SLOPES(F32((1, 1, 2), 1, 3), bt_adaptive_avg_pool(x, BT_SHAPE(3)), "[[[1.5 1.5]]]");
+    SLOPES(F32((1, 1, 2), 1, 3), bt_adaptive_max_pool(x, BT_SHAPE(3)), "[[[1. 2.]]]");
+    SLOPES(F32((4), 3, 1, 2, 1), bt_unique(x, 4), "[1. 2. 1. 0.]");
 }
 
 static void makes_grids(void **state) {
@@ -299,6 +325,19 @@ static void hostile_counts_and_options(void **state) {
         expect_text(bt_scatter_set_along_axis(empty, bt_zeros(BT_I32, 2, 3), bt_ones(BT_F32, 2, 3), 1), BT_F32, "[]",
                     __LINE__);
         assert_int_equal(bt_peek_status(bt_take_along_axis(empty, bt_zeros(BT_I32, 2, 3), 1)), BT_INVALID_ARGUMENT);
+    }
+}
+
+static void calls_say_why(void **state) {
+    BT_SCOPE {
+        bt_array *x = bt_input(BT_F32, -1), *none = bt_zeros(BT_F32, 0), *made[] = {bt_unique(x, 2), bt_max(x)};
+        const char *why[] = {" bt_unique: ", "no elements along axis 0 to take the max of"};
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(bt_eval(bt_call1(bt_function_new(&x, 1, &made[i], 1, NULL, 0), &none, 1)),
+                             BT_INVALID_ARGUMENT);
+            assert_non_null(strstr(bt_error_text(), why[i]));
+            assert_non_null(strstr(bt_error_text(), " of shapes (0,); "));
+        }
     }
 }
 
@@ -469,6 +508,7 @@ int main(void) {
         cmocka_unit_test(draws_numbers),
         cmocka_unit_test(names_every_operation),
         cmocka_unit_test(makes_grids),
+        cmocka_unit_test(calls_say_why),
         cmocka_unit_test(masks_need_values),
         cmocka_unit_test(calls_check_sizes),
         cmocka_unit_test(hostile_counts_and_options),

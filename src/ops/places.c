@@ -194,6 +194,14 @@ bt_array *bt_at(bt_array *x, const char *text) {
     BTI_RETURN(bti_array_error(x) ? x : bti_reshape(x, rank, shape));
 }
 
+/* Imaginary parts are not dropped unasked. */
+static bt_array *cast_values(const bt_array *x, bt_array *values) {
+    if (bti_is_complex(values) && !bti_is_complex(x))
+        return bti_poisonf(BT_INVALID_ARGUMENT, "values are %s and x is %s; bt_cast one of them first",
+                           bt_dtype_name(bti_dtype(values)), bt_dtype_name(bti_dtype(x)));
+    return bt_cast(values, bti_dtype(x));
+}
+
 bt_array *bt_set_at(bt_array *x, const char *text, bt_array *values) {
     BTI_PUBLIC("bt_set_at");
     BTI_NEED(x, values);
@@ -205,7 +213,7 @@ bt_array *bt_set_at(bt_array *x, const char *text, bt_array *values) {
         if (p.step[i] != 1 && p.count[i] > 1)
             BTI_RETURN(bti_poisonf(BT_UNIMPLEMENTED, "places \"%s\" of x of shape %s: a step other than 1", text,
                                    bti_shape_string(x).text));
-    values = bti_expand(bti_updates_for(x, values), shape_of_part(x, &p, shape), shape);
+    values = bti_expand(cast_values(x, values), shape_of_part(x, &p, shape), shape);
     if (bti_array_error(values)) BTI_RETURN(values);
     values = bti_reshape(values, bti_rank(x), p.count);
     BTI_RETURN(bti_rank(x) ? bt_update_slice(x, values, bt_from(p.start, BT_I64, (bt_shape){1, {bti_rank(x)}}))

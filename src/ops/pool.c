@@ -185,19 +185,29 @@ bt_array *bt_avg_pool2d(bt_array *x, const int64_t window[2], const int64_t stri
 
 /* --- to given sizes ---------------------------------------------------------------------------------------------------- */
 
-static bool sizes_fit(const bt_array *x, const bt_shape *sizes, bt_array **poison) {
-    bool fits = sizes->rank >= 1 && sizes->rank <= AXES && bti_rank(x) == 2 + sizes->rank;
-    for (int i = 0; i < sizes->rank && fits; i++) {
-        int64_t size = bti_shape(x)[2 + i];
-        fits = sizes->size[i] >= 1 && !bti_size_is_symbolic(size) && sizes->size[i] <= size;
-    }
-    if (!fits)
+static bool part_count_fits(const bt_array *x, int axis, int64_t parts, bt_array **poison) {
+    int64_t size = bti_shape(x)[axis];
+    if (parts < 1 || parts > INT32_MAX)
+        *poison = bti_poisonf(BT_INVALID_ARGUMENT, "size %d is %lld; it must be 1 to %d", axis - 2, (long long)parts,
+                              INT32_MAX);
+    else if (bti_size_is_symbolic(size))
         *poison =
-            bti_poisonf(BT_INVALID_ARGUMENT,
-                        "x has shape %s, the sizes are %s; x needs two axes more than there are sizes, which must be "
-                        "1 or more, no larger than x's, and known",
-                        bti_shape_string(x).text, bti_sizes_string(sizes->rank, sizes->size).text);
-    return fits;
+            bti_poisonf(BT_UNIMPLEMENTED, "axis %d of shape %s has no known size here", axis, bti_shape_string(x).text);
+    else if (size == 0)
+        *poison =
+            bti_poisonf(BT_INVALID_ARGUMENT, "axis %d of shape %s has no elements", axis, bti_shape_string(x).text);
+    return !*poison;
+}
+
+static bool sizes_fit(const bt_array *x, const bt_shape *sizes, bt_array **poison) {
+    *poison = NULL;
+    if (sizes->rank < 1 || sizes->rank > AXES || bti_rank(x) != 2 + sizes->rank)
+        *poison = bti_poisonf(BT_INVALID_ARGUMENT,
+                              "x has shape %s, and there are %d sizes; x needs two axes more than there are sizes, of "
+                              "which there can be one to three",
+                              bti_shape_string(x).text, sizes->rank);
+    for (int i = 0; i < sizes->rank && !*poison; i++) (void)part_count_fits(x, 2 + i, sizes->size[i], poison);
+    return !*poison;
 }
 
 /* Part i of `parts` has the elements from floor(i * size / parts) on, up to ceil((i + 1) * size / parts). */
@@ -216,10 +226,25 @@ static bt_array *fold_parts(bti_op op, bt_array *x, int axis, int64_t parts) {
     return joined;
 }
 
+/* The same of more parts than there are elements, which makes each one or two of them. */
+static bt_array *spread_parts(bti_op op, bt_array *x, int axis, int64_t parts) {
+    bt_array *size = bti_scalar_bits((uint64_t)bti_shape(x)[axis], BT_I64), *one = bti_scalar(1, BT_I64);
+    bt_array *count = bti_scalar_bits((uint64_t)parts, BT_I64), *part = bti_iota(parts, BT_I64);
+    bt_array *end = bti_binary(BTI_OP_mul, bti_binary(BTI_OP_add, part, one), size);
+    bt_array *first = bti_binary(BTI_OP_floor_div, bti_binary(BTI_OP_mul, part, size), count);
+    bt_array *last = bti_binary(BTI_OP_floor_div, bti_binary(BTI_OP_sub, end, one), count);
+    bt_array *low = bti_take(x, first, axis), *high = bti_take(x, last, axis);
+    if (bti_array_error(low)) return low;
+    if (op == BTI_OP_max) return bti_binary(BTI_OP_maximum, low, high);
+    bt_array *half = bti_scalar_like(0.5, x); /* of each: a sum of great numbers could be infinite */
+    return bti_binary(BTI_OP_add, bti_binary(BTI_OP_mul, low, half), bti_binary(BTI_OP_mul, high, half));
+}
+
 /* As windows where they divide the axis. */
 static bt_array *fold_axis(bti_op op, bt_array *x, int i, int64_t parts) {
     int64_t size = bti_shape(x)[2 + i], each = size / parts;
     int64_t shape[BTI_MAX_RANK];
+    if (parts > size) return spread_parts(op, x, 2 + i, parts);
     if (size % parts) return fold_parts(op, x, 2 + i, parts);
     for (int axis = 0; axis < bti_rank(x); axis++) shape[axis < 2 + i ? axis : axis + 1] = bti_shape(x)[axis];
     shape[2 + i] = parts, shape[3 + i] = each;

@@ -40,6 +40,7 @@ static bt_array *quantile(bt_array *x, double q, bt_axes axes, bool keepdims) {
     if (!(q >= 0 && q <= 1)) return bti_poisonf(BT_INVALID_ARGUMENT, "q is %g; it must be 0 to 1", q);
     if (!bti_axes_mask(x, axes, &mask, &poison)) return poison;
     x = bti_float(x);
+    if (bti_array_error(x) || !mask) return x; /* of one element it is that element */
     bt_dtype dtype = bti_dtype(x);
     for (int i = 0; i < bti_rank(x); i++) {
         if (mask >> i & 1 && !keepdims) continue;

@@ -21,10 +21,10 @@ static bool is_stored(bt_dtype dtype, bt_array **poison) {
     return false;
 }
 
-/* Scales are floats, x is a number of any kind; both in float32. */
+/* Scales are floats, or numbers without a dtype; x is a number of any kind; both in float32. */
 static bool take(bt_array **x, bt_array **scale, bt_array **poison) {
     *poison = NULL;
-    if (*scale && !bti_dtype_is_float(bti_dtype(*scale)))
+    if (*scale && !bti_dtype_is_float(bti_dtype(*scale)) && !bti_node_of(*scale)->weak)
         *poison =
             bti_poisonf(BT_INVALID_ARGUMENT, "the scale is %s; it must be a float", bt_dtype_name(bti_dtype(*scale)));
     if (*poison) return false;
@@ -43,7 +43,7 @@ bt_array *bt_quantize_scale(bt_array *x, bt_axes axes, bt_dtype dtype) {
     bt_array *greatest = bti_reduce_or_start(BTI_OP_max, bti_unary(BTI_OP_abs, x), mask);
     if (bti_array_error(greatest)) BTI_RETURN(greatest);
     bt_array *scale = bti_binary(BTI_OP_div, greatest, bti_scalar_like(greatest_of(dtype), greatest));
-    bt_array *is_none = bti_binary(BTI_OP_eq, scale, bti_scalar_like(0, scale)); /* NaN stays */
+    bt_array *is_none = bti_binary(BTI_OP_le, scale, bti_scalar_like(0, scale)); /* -inf: no elements; NaN stays */
     BTI_RETURN(bti_where(is_none, bti_scalar_like(1, scale), scale));
 }
 

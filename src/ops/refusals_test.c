@@ -91,6 +91,8 @@ static void refuses_places(void **state) {
     BAD(at, bt_at(image(), "None, None, None, None, None"), "too many axes");
     BAD(set_at, bt_set_at(image(), "0", bt_ones(BT_F32, 99)), "broadcast");
     BAD(set_at, bt_set_at(image(), "..., ::2", bt_num(1)), "a step other than 1");
+    BAD(set_at, bt_set_at(vector(), "0", bt_cast(bt_f32(1), BT_C64)), "values are complex64 and x is float32");
+    BAD(set_at, bt_set_at(U8((1), 7), "0", 300), "300 does not fit uint8");
     BAD(index, bt_index(image(), 0, INT64_MIN), "it can be");
     BAD(roll, bt_roll(image(), 1, 4), "axis 4");
     BAD(diff, bt_diff(image(), -5), "axis -5");
@@ -109,6 +111,10 @@ static void refuses_dynamic_slices(void **state) {
     BAD(dynamic_slice, bt_dynamic_slice(matrix(), vector(), BT_SHAPE(1, 1)), "must have 2 integers");
     BAD(dynamic_slice, bt_dynamic_slice(vector(), F32((1), 0), BT_SHAPE(1)), "must be integers");
     BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), -1, 0), "-1 elements along axis 0");
+    BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), INT64_MIN, 0),
+        "-9223372036854775808 elements along");
+    BAD(dynamic_slice, bt_dynamic_slice(vector(), bt_i32(0), BT_SHAPE(INT64_MIN)),
+        "-9223372036854775808 elements along");
     BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), I32((2), 0, 0), 1, 0), "must have 1 integer");
     BAD(dynamic_slice_axis, bt_dynamic_slice_axis(vector(), bt_i32(0), 1, 1), "axis 1");
     BAD(update_slice, bt_update_slice(matrix(), vector(), I32((2), 0, 0)), "as many axes");
@@ -219,6 +225,7 @@ static void refuses_indices(void **state) {
     BAD(top_k, bt_top_k(vector(), -1), "k is -1");
     BAD(top_k_indices, bt_top_k_indices(bt_f32(1), 0), "scalar");
     BAD(searchsorted, bt_searchsorted(matrix(), vector(), false), "(2, 3)");
+    BAD(searchsorted, bt_searchsorted(bt_cast(vector(), BT_F8E5M2), vector(), false), "is a storage type");
     BAD(bincount, bt_bincount(vector(), 3), "must be integers");
     BAD(bincount, bt_bincount(I32((1), 0), -1), "length is -1");
     BAD(histogram, bt_histogram(vector(), 0, 0, 1), "bins is 0");
@@ -240,6 +247,7 @@ static void refuses_products(void **state) {
     BAD(matmul_t, bt_matmul_t(matrix(), matrix(), true, true), "the last axis of a (2) must equal");
     BAD(einsum, bt_einsum(NULL, ALL(vector()), 1), "such as");
     BAD(einsum, bt_einsum("i->i", NULL, 1), "such as");
+    BAD(einsum, bt_einsum("i,i", ALL(vector(), NULL), 2), "argument 2 is NULL");
     BAD(einsum, bt_einsum("i,i,i->i", ALL(vector(), vector()), 2), "3 operands; count is 2");
     BAD(einsum, bt_einsum("i->i", ALL(vector(), vector()), 2), "1 operands");
     BAD(einsum, bt_einsum("..i->i", ALL(vector()), 1), "only letters");
@@ -318,7 +326,12 @@ static void refuses_windows(void **state) {
     BAD(avg_pool, bt_avg_pool(image(), .window = {2, 9}), "no larger than the axis");
     BAD(avg_pool, bt_avg_pool(image(), .window = {2, 2, 2}), "speak of axis 4");
     BAD(adaptive_max_pool, bt_adaptive_max_pool(image(), BT_SHAPE(2)), "two axes more");
-    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), BT_SHAPE(1, 99)), "no larger than x's");
+    BAD(adaptive_max_pool, bt_adaptive_max_pool(image(), BT_SHAPE(1, INT64_MIN)), "size 1 is -9223372036854775808");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), BT_SHAPE(0, 1)), "size 0 is 0; it must be 1 to");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), BT_SHAPE(1, INT64_MAX)), "it must be 1 to 2147483647");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(image(), rank_9()), "there are 9 sizes");
+    BAD(adaptive_avg_pool, bt_adaptive_avg_pool(bt_zeros(BT_F32, 1, 2, 0), BT_SHAPE(1)), "axis 2 of shape (1, 2, 0)");
+    BAD(adaptive_max_pool, bt_adaptive_max_pool(bt_input(BT_F32, 1, 2, -1), BT_SHAPE(1)), "no known size");
     BAD(max_pool2d, bt_max_pool2d(vector(), SIZES(2, 2), NULL), "four axes");
     BAD(max_pool2d, bt_max_pool2d(image(), NULL, NULL), "window");
     BAD(max_pool2d, bt_max_pool2d(image(), SIZES(2, 5), NULL), "window 5");
@@ -328,6 +341,7 @@ static void refuses_windows(void **state) {
 static void refuses_makers(void **state) {
     BAD(zeros, bt_zeros(BT_F32, 1, 1, 1, 1, 1, 1, 1, 1, 1), "9 dimensions");
     BAD(zeros, bt_zeros(BT_F32, 2, -1), "negative");
+    BAD(zeros, bt_zeros(BT_F32, INT64_MIN), "negative");
     BAD(ones, bt_ones(BT_DTYPE_COUNT, 2), "not a dtype");
     BAD(full, bt_full(1, BT_F64, INT64_MAX / 8, 9), "63 bits");
     BAD(arange, bt_arange(0, 10, 0, BT_I32), "step must not be 0");

@@ -1,10 +1,21 @@
 /* Places in sorted lines, counts by place, distinct elements: composed. */
 #include <math.h>
 
+#include "ops/complex.h"
 #include "ops/primitive.h"
 
-/* As sorts order elements: NaN is the greatest. */
+static bt_array *is_before(bt_array *x, bt_array *y);
+
+/* By the real parts; where neither is before the other, by the imaginary parts. */
+static bt_array *is_complex_before(bti_parts x, bti_parts y) {
+    bt_array *not_after = bti_unary(BTI_OP_not, is_before(y.re, x.re));
+    bt_array *by_imaginary = bti_binary(BTI_OP_and, not_after, is_before(x.im, y.im));
+    return bti_binary(BTI_OP_or, is_before(x.re, y.re), by_imaginary);
+}
+
+/* As sorts order elements: NaN is the greatest. x and y have one dtype and are not poisoned. */
 static bt_array *is_before(bt_array *x, bt_array *y) {
+    if (bti_is_complex(x)) return is_complex_before(bti_own_parts(x), bti_own_parts(y));
     bt_array *less = bti_binary(BTI_OP_lt, x, y);
     if (!bti_dtype_is_float(bti_dtype(x))) return less;
     bt_array *to_nan = bti_binary(BTI_OP_and, bti_binary(BTI_OP_eq, x, x), bti_binary(BTI_OP_ne, y, y));
@@ -18,6 +29,8 @@ static bt_array *flat(bt_array *x) {
 
 /* line [n], values [m] of its dtype. The count is made bit by bit, from the highest: each bit stays that leaves an element before the value last of so many. */
 static bt_array *count_before(bt_array *line, bt_array *values, bool right) {
+    bt_array *poison = bti_poisoned_by((bt_array *[]){line, values}, 2);
+    if (poison) return poison;
     int64_t n = bti_shape(line)[0], m = bti_shape(values)[0];
     bt_array *size = bti_size_scalar(n, BT_I32), *zero = bti_scalar(0, BT_I32), *count = bti_expand(zero, 1, &m);
     int bits = 31;
@@ -51,7 +64,9 @@ bt_array *bt_searchsorted(bt_array *line, bt_array *values, bool right) {
     bool weak;
     bt_dtype dtype = bti_meet((bt_array *[]){line, values}, 2, &weak);
     bt_shape shape = bt_shape_of(values);
-    bt_array *places = count_before(bti_cast(line, dtype), flat(bti_cast(values, dtype)), right);
+    line = bti_cast(line, dtype), values = bti_cast(values, dtype);
+    if ((poison = bti_poisoned_by((bt_array *[]){line, values}, 2))) BTI_RETURN(poison);
+    bt_array *places = count_before(line, flat(values), right);
     BTI_RETURN(bti_reshape(places, shape.rank, shape.size));
 }
 
@@ -77,6 +92,13 @@ bt_array *bt_bincount(bt_array *x, int64_t length) {
     BTI_RETURN(count_places(flat(indices), length));
 }
 
+/* Floats, in which the ends of parts are numbers apart: of integers float64, as by NumPy. */
+static bt_array *to_count(bt_array *x) {
+    bool whole = bti_dtype_is_int(bti_dtype(x)) || bti_dtype(x) == BT_BOOL;
+    x = whole ? x : bti_widen(bti_float(x));
+    return bti_array_error(x) ? x : bti_cast(x, whole ? BT_F64 : bti_dtype(x));
+}
+
 bt_array *bt_histogram(bt_array *x, int64_t bins, double low, double high) {
     BTI_PUBLIC("bt_histogram");
     BTI_NEED(x);
@@ -85,8 +107,9 @@ bt_array *bt_histogram(bt_array *x, int64_t bins, double low, double high) {
     if (!isfinite(low) || !isfinite(high) || !(low < high))
         BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "from %g to %g; the ends must be finite, the first below the last",
                                low, high));
-    x = flat(bti_widen(bti_float(x)));
-    if (bti_node_of(x)->weak) x = bti_cast(x, bti_dtype(x));
+    x = to_count(x);
+    if (bti_array_error(x)) BTI_RETURN(x);
+    x = flat(x);
     bt_dtype dtype = bti_dtype(x);
     bt_array *count = count_before(bt_linspace(low, high, bins + 1, dtype), x, true);
     bt_array *bin = bti_binary(BTI_OP_sub, count, bti_scalar(1, BT_I32));
@@ -114,8 +137,9 @@ bt_array *bt_unique(bt_array *x, int64_t size) {
     if (bti_array_error(sorted)) BTI_RETURN(sorted);
     int64_t n = bti_shape(sorted)[0];
     if (n == 0) BTI_RETURN(bti_poisonf(BT_INVALID_ARGUMENT, "x has no elements, of which none is the least"));
+    bt_array *least = bti_slice_part(sorted, 0, 0, 1, 1); /* a call of a function without elements ends here */
     bt_array *wanted = bti_binary(BTI_OP_add, bti_iota(size, BT_I32), one);
     bt_array *place = count_before(count_distinct(sorted), wanted, false);
-    bt_array *there = bti_binary(BTI_OP_lt, place, bti_size_scalar(n, BT_I32));
-    BTI_RETURN(bti_take(sorted, bti_where(there, place, bti_scalar(0, BT_I32)), 0));
+    bt_array *last = bti_size_scalar(bti_size_add(n, -1), BT_I32), *there = bti_binary(BTI_OP_le, place, last);
+    BTI_RETURN(bti_where(there, bti_take(sorted, bti_binary(BTI_OP_minimum, place, last), 0), least));
 }
