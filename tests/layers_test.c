@@ -170,6 +170,44 @@ static void refused_new(void **state) {
     assert_int_equal(bt_live_arrays(), 0);
 }
 
+static bt_array *sets_other_shape(bt_layer *layer, bt_array *x, void *data) {
+    (void)data;
+    if (bt_is_training()) bt_layer_set_state(layer, "mean", bt_ones(BT_F32, 5));
+    return bt_mul(x, bt_layer_parameter(layer, "w"));
+}
+static bt_array *distance(bt_layer *model, bt_array *x, bt_array *y, void *data) {
+    (void)data;
+    return bt_mse(bt_apply(model, x), y);
+}
+
+/* Steps fail, also if the layer does not look. */
+static void states_that_cannot_be_set(void **state) {
+    (void)state;
+    fresh("devices=sim:gpu*2");
+    BT_SCOPE {
+        bt_array *x = bt_ones(BT_F32, 4, 3);
+        for (int way = 0; way < 2; way++) {
+            bt_strategy *both = way ? bt_mirrored((const char *[]){"gpu:0", "gpu:1"}, 2) : NULL;
+            bt_layer *layer = NULL;
+            BT_STRATEGY(both)
+                layer = bt_layer_new("L", sets_other_shape, .parameters = {{"w", bt_ones(BT_F32, 3)}},
+                                     .state = {{"mean", bt_zeros(BT_F32, 3)}});
+            FAILS(bt_block(bt_train_step(both, layer, bt_sgd(0.1), distance, NULL, x, x)), BT_INVALID_ARGUMENT,
+                  "bt_layer_set_state", "(5,)");
+            FAILS(bt_fit(layer, bt_sgd(0.1), x, x, BT_FIT_OPTIONS(.quiet = true, .loss = distance, .strategy = both),
+                         NULL),
+                  BT_INVALID_ARGUMENT, "(5,)");
+            bt_update list[4];
+            bt_state_updates updates = {.list = list, .capacity = 4};
+            BT_TRAINING(true)
+            BT_STATE_UPDATES(&updates) OK(bt_block(bt_apply(layer, x)));
+            assert_int_equal(updates.count, -1);
+            FAILS(bt_error_status(), BT_INVALID_ARGUMENT, "(5,)");
+        }
+    }
+    assert_int_equal(bt_live_arrays(), 0);
+}
+
 /* Released layers, poisoned ones, and blocks without a list. */
 static void misused(void **state) {
     (void)state;
@@ -488,10 +526,19 @@ static void norms_are_folded(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_ones_own),   cmocka_unit_test(norms_are_folded), cmocka_unit_test(several_inputs),
-        cmocka_unit_test(tied),          cmocka_unit_test(refused_new),      cmocka_unit_test(misused),
-        cmocka_unit_test(refused_sizes), cmocka_unit_test(refused_inputs),   cmocka_unit_test(printed),
-        cmocka_unit_test(combined),      cmocka_unit_test(any_batch),        cmocka_unit_test(initialisers),
+        cmocka_unit_test(of_ones_own),
+        cmocka_unit_test(norms_are_folded),
+        cmocka_unit_test(several_inputs),
+        cmocka_unit_test(tied),
+        cmocka_unit_test(refused_new),
+        cmocka_unit_test(misused),
+        cmocka_unit_test(states_that_cannot_be_set),
+        cmocka_unit_test(refused_sizes),
+        cmocka_unit_test(refused_inputs),
+        cmocka_unit_test(printed),
+        cmocka_unit_test(combined),
+        cmocka_unit_test(any_batch),
+        cmocka_unit_test(initialisers),
     };
     return cmocka_run_group_tests(tests, NULL, fresh_end);
 }

@@ -85,7 +85,7 @@ BT_API bt_array *bt_layer_state(bt_layer *layer, const char *name);
 #define bt_layer_state(...) BTI_AT(bt_array *, bt_layer_state(__VA_ARGS__))
 /* Sets a state, to a value of its dtype and shape. In bt_train_step and bt_fit it is set with the update of the parameters, all or none: of the
  * values of all parts of the batch floats become the mean, weighted by rows, and integers that of the first part. In a BT_STATE_UPDATES block it is
- * collected. Elsewhere it is bt_set. */
+ * collected. Elsewhere it is bt_set. A state that cannot be set fails the step too, whether or not the layer looks at the status. */
 BT_API bt_status bt_layer_set_state(bt_layer *layer, const char *name, bt_array *value);
 #define bt_layer_set_state(...) BTI_AT_STATUS(bt_layer_set_state(__VA_ARGS__))
 /* The number of children; 0 for a poisoned layer. Child i, borrowed; NULL, and OUT_OF_RANGE in the error record: there is none. */
@@ -147,6 +147,7 @@ typedef struct bti_state_updates_guard {
 BT_API bti_state_updates_guard bti_state_updates_begin(bt_state_updates *updates);
 BT_API void bti_state_updates_end(bti_state_updates_guard *guard);
 /* `BT_STATE_UPDATES(&updates) { y = bt_apply(model, input); }`: states are not set inside, but listed for bt_function_new, so that each call of the function sets them.
+ * If one cannot be set the count is -1, which bt_function_new refuses; the cause is in the error record.
  * Without it, a state that depends on a function's input cannot be set. The arrays of the list belong to the scope around the block. */
 #define BT_STATE_UPDATES(updates) BTI_BLOCK(state_updates, bti_state_updates_begin(updates))
 

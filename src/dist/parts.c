@@ -56,6 +56,7 @@ bt_status bti_parts_call(bt_parts *b, int number, bt_part_fn *fn, void *data, bt
     training_block block = enter_part(&rows, own);
     bt_status status = fn(part, inputs, outputs, data);
     leave_part(&block);
+    if (status == BT_OK) status = bti_fail_with(own->states.error);
     if (status == BT_OK)
         status = check_outputs(outputs, b->outputs);
     else if (bt_error_status() != status)

@@ -35,6 +35,8 @@ void bti_states_free(bti_states *states) {
     for (size_t i = 0; i < states->values.count; i++) bti_node_release(states->values.items[i]);
     bti_vec_free(&states->shared);
     bti_vec_free(&states->values);
+    bti_error_release(states->error);
+    states->error = NULL;
 }
 
 static bti_node **collected_value(const bt_shared *shared) {
@@ -75,8 +77,10 @@ void bti_state_updates_end(bti_state_updates_guard *guard) {
     bt_state_updates *updates = guard->updates;
     collected_states = guard->before;
     if (!states) return;
-    if (updates) updates->count = (int)states->shared.count;
-    if (!updates)
+    if (updates) updates->count = states->error ? -1 : (int)states->shared.count;
+    if (states->error)
+        (void)!bti_fail_with(states->error);
+    else if (!updates)
         (void)!bti_fail(BT_INVALID_ARGUMENT, "the updates are NULL");
     else if (updates->count > updates->capacity || (updates->count && !updates->list))
         (void)!bti_fail(BT_OUT_OF_RANGE, "%d states were set, the list has room for %d", updates->count,
@@ -130,8 +134,7 @@ static bool depends_on_inputs(const bt_array *value) {
     return value && !bti_array_error(value) && bti_node_of(value)->symbolic;
 }
 
-bt_status bt_layer_set_state(bt_layer *layer, const char *name, bt_array *value) {
-    BTI_CALL("bt_layer_set_state");
+static bt_status set_state(bt_layer *layer, const char *name, bt_array *value) {
     BTI_TRY(bti_handle_check(BTI_OWNED_LAYER, layer, "bt_layer_set_state"));
     bt_shared *shared = find_variable(layer, BTI_STATES, name);
     if (!shared) return bt_error_status();
@@ -144,6 +147,13 @@ bt_status bt_layer_set_state(bt_layer *layer, const char *name, bt_array *value)
             "given; record the function's body in a BT_STATE_UPDATES block and list its updates",
             name, layer->name);
     return bt_set(shared, value);
+}
+
+bt_status bt_layer_set_state(bt_layer *layer, const char *name, bt_array *value) {
+    BTI_CALL("bt_layer_set_state");
+    bt_status status = set_state(layer, name, value);
+    if (status != BT_OK && collected_states && !collected_states->error) collected_states->error = bti_error_last();
+    return status;
 }
 
 /* --- parts of a batch --------------------------------------------------------------------------------------------------- */

@@ -9,6 +9,8 @@
 typedef struct bti_states {
     BTI_VEC(bt_shared *) shared; /* retained */
     BTI_VEC(bti_node *) values;  /* retained, each of its variable's dtype and shape */
+    bti_error
+        *error; /* retained; of the first that could not be set, whether or not the layer looked; NULL: all were */
 } bti_states;
 /* Sets of states go there from now on; NULL: they are set. Returns what held before. */
 bti_states *bti_states_collect(bti_states *states);

@@ -339,9 +339,10 @@ static bt_status settle(bti_fit *f) {
     return status;
 }
 
-/* With the schedule, of the step that comes next. */
+/* With the schedule, of the step that comes next. Without one nothing is computed, nor moved to a device. */
 static double rate_now(const bti_fit *f) {
     double rate = NAN;
+    if (!atomic_load(&f->optimizer->schedule)) return bt_optimizer_rate(f->optimizer);
     bti_errors_aside aside = bti_errors_aside_begin();
     BT_SCOPE
         rate = bt_item(bt_optimizer_next_rate(f->optimizer));

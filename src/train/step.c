@@ -56,6 +56,7 @@ static bt_array *record_loss(const bti_steps *s, recording *r, bt_array *x, bt_a
     BT_TRAINING(true)
     BT_STATE_UPDATES(&states) loss = s->loss(s->model, x, y, s->data);
     r->update_count = states.count;
+    if (states.count < 0) return bti_poison(bti_error_last());
     return loss ? loss : bti_poisonf(BT_INVALID_ARGUMENT, "the loss gave NULL");
 }
 
