@@ -49,7 +49,7 @@ struct bti_checkpoints {
 typedef struct variables {
     bt_shared **list;
     bti_str *names;
-    int count;
+    int count, parameters; /* of the model: the first ones */
 } variables;
 
 static void free_variables(variables *v) {
@@ -72,7 +72,7 @@ static bt_status name_variables(variables *v) {
 static bt_status list_variables(const bti_checkpoints *c, variables *v) {
     int parameters = bt_parameters(c->of.model, NULL, 0), states = bt_states(c->of.model, NULL, 0);
     int of_optimizer = bt_optimizer_states(c->of.optimizer, NULL, 0);
-    *v = (variables){.count = parameters + states + of_optimizer};
+    *v = (variables){.count = parameters + states + of_optimizer, .parameters = parameters};
     v->list = bti_calloc((size_t)v->count + 1, sizeof *v->list);
     v->names = bti_calloc((size_t)v->count + 1, sizeof *v->names);
     if (!v->list || !v->names) return bti_no_memory();
@@ -186,6 +186,9 @@ bt_status bti_checkpoints_wait(bti_checkpoints *c) {
     return status;
 }
 
+/* Each on a line of its own. */
+static void add_line(bti_str *text, const char *line) { bti_str_addf(text, "%s%s", text->length ? "\n" : "", line); }
+
 static void add_own(bti_file_job *job, const char *name, bt_array *array) {
     bti_str_addf(&job->names[job->count], "%s%s", own, name);
     job->arrays[job->count++] = bt_retain(array);
@@ -203,6 +206,7 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
     for (int i = 0; i < v.count && status == BT_OK; i++) {
         bti_str_add(&job->names[i], bti_str_text(&v.names[i]));
         job->arrays[job->count++] = bt_retain(bt_value(v.list[i]));
+        if (i < v.parameters && bt_shared_is_frozen(v.list[i])) add_line(&job->frozen, bti_str_text(&v.names[i]));
     }
     free_variables(&v);
     if (status == BT_OK) status = bti_layer_report(c->of.model); /* else they may be those of an earlier step */
@@ -216,9 +220,6 @@ static bt_status fill_job(bti_checkpoints *c, bti_file_job *job, const bti_check
     return BT_OK;
 }
 
-/* Each on a line of its own. */
-static void add_line(bti_str *text, const char *line) { bti_str_addf(text, "%s%s", text->length ? "\n" : "", line); }
-
 static bt_status add_loader(bti_str *text, const bt_loader *loader) {
     char *state = loader ? bt_loader_state(loader) : NULL;
     if (loader && !state) return bt_error_status();
@@ -227,22 +228,12 @@ static bt_status add_loader(bti_str *text, const bt_loader *loader) {
     return BT_OK;
 }
 
-static void add_frozen(bti_str *text, const bt_layer *model) {
-    int count = bt_parameters(model, NULL, 0);
-    bt_shared **list = bti_calloc((size_t)count + 1, sizeof *list);
-    text->failed = text->failed || !list;
-    for (int i = 0; list && i < bt_parameters(model, list, count); i++)
-        if (bt_shared_is_frozen(list[i])) add_line(text, bt_shared_name(list[i]));
-    bti_free(list);
-}
-
 static bt_status describe_job(const bti_checkpoints *c, bti_file_job *job, const bti_history *history, int64_t steps) {
     bti_str path = {0};
     bt_status status = add_loader(&job->loader, c->of.loader);
     if (status == BT_OK) status = add_loader(&job->validation, c->of.validation);
     bti_str_addf(&job->rate, "%.17g", bt_optimizer_rate(c->of.optimizer));
     for (int m = 0; m < history->count; m++) add_line(&job->metrics, history->metrics[m].name);
-    add_frozen(&job->frozen, c->of.model);
     job->rule = bt_optimizer_name(c->of.optimizer);
     add_path(&path, c->folder, steps);
     job->path = bti_str_take(&path);
@@ -341,6 +332,24 @@ static bt_status check_run(const bti_checkpoints *c, const bt_tensors *file, con
 
 static const char other_model[] = "it is of another model: take another folder, or .fresh = true";
 
+static bool has_line(const char *lines, const char *line) {
+    size_t length = strlen(line);
+    for (const char *at = lines; *at;) {
+        size_t end = strcspn(at, "\n");
+        if (end == length && !memcmp(at, line, length)) return true;
+        at += end + (at[end] == '\n');
+    }
+    return false;
+}
+
+/* lines: the names of what is frozen; NULL: the file is of an earlier berth, and says nothing. */
+static bt_status freeze_as(const variables *v, const char *lines) {
+    bt_status status = BT_OK;
+    for (int i = 0; lines && i < v->parameters && status == BT_OK; i++)
+        status = bt_shared_freeze(v->list[i], has_line(lines, bti_str_text(&v->names[i])));
+    return status;
+}
+
 static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
     variables v;
     bt_status status = list_variables(c, &v);
@@ -353,6 +362,7 @@ static bt_status load_variables(bti_checkpoints *c, bt_tensors *file) {
             status =
                 bti_variables_read(file, "model and its optimiser", other_model, v.list, names, v.count, own, values);
         if (status == BT_OK) status = bt_set_all(v.list, values, v.count);
+        if (status == BT_OK) status = freeze_as(&v, bt_tensors_metadata(file, "frozen"));
     }
     bti_free(values);
     bti_free(names);
@@ -372,28 +382,6 @@ static bt_status load_sum(const bti_checkpoints *c, bt_tensors *file, bt_array *
     return status;
 }
 
-static bool has_line(const char *lines, const char *line) {
-    size_t length = strlen(line);
-    for (const char *at = lines; *at;) {
-        size_t end = strcspn(at, "\n");
-        if (end == length && !memcmp(at, line, length)) return true;
-        at += end + (at[end] == '\n');
-    }
-    return false;
-}
-
-/* lines: the names of what is frozen; NULL: the file is of an earlier berth, and says nothing. */
-static bt_status load_frozen(const bt_layer *model, const char *lines) {
-    int count = lines ? bt_parameters(model, NULL, 0) : 0;
-    bt_shared **list = bti_calloc((size_t)count + 1, sizeof *list);
-    bt_status status = list ? BT_OK : bti_no_memory();
-    if (list && count) (void)bt_parameters(model, list, count);
-    for (int i = 0; i < count && status == BT_OK; i++)
-        status = bt_shared_freeze(list[i], has_line(lines, bt_shared_name(list[i])));
-    bti_free(list);
-    return status;
-}
-
 /* Other rows are judged from their beginning. */
 static void load_validation(bt_loader *validation, const char *state) {
     bti_errors_aside aside = bti_errors_aside_begin();
@@ -410,7 +398,6 @@ static bt_status load_file(bti_checkpoints *c, bt_tensors *file, const char *pat
     BTI_TRY(load_sum(c, file, sum));
     BTI_TRY(bt_loader_restore(c->of.loader, bt_tensors_metadata(file, "loader")));
     BTI_TRY(load_variables(c, file));
-    BTI_TRY(load_frozen(c->of.model, bt_tensors_metadata(file, "frozen")));
     load_validation(c->of.validation, bt_tensors_metadata(file, "validation"));
     memcpy(numbers, read, sizeof *numbers);
     const char *rate = bt_tensors_metadata(file, "rate");

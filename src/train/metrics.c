@@ -11,11 +11,16 @@
 
 /* --- shapes, which do not broadcast: a mean over all pairs of rows looks like a figure ------------------------------------- */
 
+/* Whether y's sizes are the first `rank` of the output. */
+static bool has_sizes(bt_array *y, bt_array *output, int rank) {
+    bool same = bt_rank(y) == rank;
+    for (int i = 0; same && i < rank; i++) same = bt_size(y, i) == bt_size(output, i);
+    return same;
+}
+
 /* y is [B, ...] of an output [B, ..., C]; NULL: it is. */
 static bt_array *other_classes(bt_array *output, bt_array *y) {
-    bool same = bt_rank(output) >= 1 && bt_rank(y) == bt_rank(output) - 1;
-    for (int i = 0; same && i < bt_rank(y); i++) same = bt_size(y, i) == bt_size(output, i);
-    if (same) return NULL;
+    if (has_sizes(y, output, bt_rank(output) - 1)) return NULL;
     return bti_poisonf(BT_INVALID_ARGUMENT,
                        "the output is %s and y %s; y must have the class of each row of the output's last axis, %s",
                        bti_describe_array(output).text, bti_describe_array(y).text,
@@ -23,9 +28,7 @@ static bt_array *other_classes(bt_array *output, bt_array *y) {
 }
 
 static bt_array *other_shape(bt_array *output, bt_array *y) {
-    bool same = bt_rank(y) == bt_rank(output);
-    for (int i = 0; same && i < bt_rank(y); i++) same = bt_size(y, i) == bt_size(output, i);
-    if (same) return NULL;
+    if (has_sizes(y, output, bt_rank(output))) return NULL;
     return bti_poisonf(BT_INVALID_ARGUMENT, "the output is %s and y %s; they must have one shape",
                        bti_describe_array(output).text, bti_describe_array(y).text);
 }
