@@ -14,6 +14,7 @@
 #include "ir/host.h"
 #include "ir/op.h"
 #include "ir/shape.h"
+#include "ir/type.h"
 
 /* Why a node is on its device; the numbers are those of SPEC, which explain prints. */
 typedef enum bti_rule {
@@ -43,13 +44,6 @@ struct bti_gate {
     atomic_int outcome; /* bti_outcome; changes once */
     bti_error *cause;   /* when BAD */
 };
-
-/* What one result of an operation is. */
-typedef struct bti_type {
-    bt_dtype dtype;
-    int rank;
-    int64_t shape[BTI_MAX_RANK];
-} bti_type;
 
 /* What a node with several results has besides. It has no elements itself: its results are nodes of the operation `result`, of which it is
  * the only input. While it is PENDING and in no region, whoever has claimed it may give it more results, behind those that it has. */

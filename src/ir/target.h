@@ -14,6 +14,7 @@ typedef enum bti_language { BTI_NO_LANGUAGE, BTI_LANGUAGE_CUDA, BTI_LANGUAGE_OPE
 #define BTI_LANE_RATE 7
 
 typedef struct bti_target_facts {
+    bool graphs; /* it loads graphs, and fuses by itself; the facts below are then of no use */
     bti_language language;
     int lanes;           /* float32 elements that one instruction computes; BTI_LANE_RATE */
     int group_threads;   /* threads that share local memory, at most; 1: there are no groups */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "ir/fft.h"
+#include "ir/type.h"
 #include "ir/work.h"
 #include "launch/functions.h"
 
@@ -38,16 +39,27 @@ typedef struct bti_custom_launch {
     int threads;
 } bti_custom_launch;
 
+/* A part of a plan as one StableHLO module, for devices that load graphs. Arrays are dense, row-major; those without elements are not among them. */
+typedef struct bti_segment_source {
+    uint64_t hash; /* of the text */
+    const char *text;
+    size_t bytes; /* of the text, without the NUL behind it */
+    int input_count, output_count;
+    const bti_type *types; /* of inputs, then of outputs */
+    const int *aliases;    /* by input: the output that may get its memory; -1: none. The text says the same */
+} bti_segment_source;
+
 /* A primitive that runs whole (launch), a fused kernel (launch_kernel), a matrix product and its epilogue (launch_product), a kernel of the
- * program's (launch_custom), or a Fourier transform (launch_fft). */
+ * program's (launch_custom), a Fourier transform (launch_fft), or a segment (launch_segment). */
 typedef struct bti_program_source {
     bti_op op; /* of a fused kernel: 0, and no dtypes */
     int dtype_count;
     bt_dtype dtypes[BTI_SOURCE_DTYPES]; /* of the first three inputs at most, then of the output; the rest is 0 */
     const bti_kernel *kernel;           /* NULL, or the fused kernel, or the epilogue */
     int made; /* of a product with an epilogue: the kernel's operand that is the product; else 0 */
-    const bti_custom_source *custom; /* NULL, or the program's kernel */
-    bti_fft_lines fft;               /* n 0: it is none */
+    const bti_custom_source *custom;   /* NULL, or the program's kernel */
+    bti_fft_lines fft;                 /* n 0: it is none */
+    const bti_segment_source *segment; /* NULL: it is none */
 } bti_program_source;
 static inline bool bti_source_is_product(const bti_program_source *source) {
     return source->kernel && source->op == BTI_OP_matmul;
