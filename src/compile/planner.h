@@ -61,6 +61,11 @@ static inline int bti_device_of(const bti_planner *planner, const bti_node *node
 static inline bool bti_loads_graphs(const bti_planner *planner, int device) {
     return planner->how->target(device)->graphs;
 }
+/* Whether the step is a part of a segment: what such a device does by itself. */
+static inline bool bti_step_is_inner(const bti_planner *planner, const bti_step *step) {
+    if (step->kind != BTI_STEP_WORK || !bti_loads_graphs(planner, step->device)) return false;
+    return !bti_step_is_host(step) || bti_host_has_graph(step->node->host);
+}
 static inline bti_value *bti_plan_value(bti_planner *planner, int32_t value) {
     return &planner->plan->values.items[value];
 }

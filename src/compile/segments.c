@@ -32,10 +32,7 @@ bool bti_has_graphs(const bti_planner *planner) {
     return false;
 }
 
-/* Whether it is a part of a segment: what the device does by itself. */
-static bool is_inner(const cut *c, const bti_step *step) {
-    return step->kind == BTI_STEP_WORK && !bti_step_is_host(step) && bti_loads_graphs(c->planner, step->device);
-}
+static bool is_inner(const cut *c, const bti_step *step) { return bti_step_is_inner(c->planner, step); }
 
 static int32_t read_or_made(const cut *c, const bti_step *step, int i) {
     return c->plan->operands.items[step->first_operand + i];

@@ -96,7 +96,9 @@ static void write_node(bti_hlo *w, const bti_node *node, const bti_hlo_value *in
     switch (bti_op_info((bti_op)node->op)->class) {
     case BTI_CONTROL: bti_hlo_control(w, node, in); return;
     case BTI_ORDER: bti_hlo_order(w, node, in[0]); return;
-    case BTI_HOST: bti_hlo_refuse(w, node, "the host computes it"); return;
+    case BTI_HOST:
+        if (!bti_hlo_library(w, node, in)) bti_hlo_refuse(w, node, "the host computes it");
+        return;
     case BTI_COLLECTIVE: bti_hlo_refuse(w, node, "it works on several devices"); return;
     default: break;
     }
