@@ -29,8 +29,8 @@ static int open_folder(bool make) {
 }
 
 static bool is_read_by_libraries(const char *variable) {
-    static const char *const beginnings[] = {"LD_",  "CUDA", "NVIDIA", "OCL_",      "OPENCL",
-                                             "POCL", "HSA_", "ROC",    "BERTH_FAKE"};
+    static const char *const beginnings[] = {"LD_",  "CUDA", "NVIDIA", "OCL_",      "OPENCL", "POCL", "HSA_",
+                                             "ROC",  "TPU_", "PJRT",   "BERTH_FAKE"};
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (!strncmp(variable, beginnings[i], strlen(beginnings[i]))) return true;
     return false;
@@ -40,9 +40,12 @@ static uint64_t environment_hash(void) {
     uint64_t hash = 0;
     for (char **variable = environ; variable && *variable; variable++)
         if (is_read_by_libraries(*variable)) hash += XXH3_64bits(*variable, strlen(*variable)); /* in any order */
-    char *flags = bti_flag_text(BTI_FLAG_cuda_path);
-    if (flags) hash += XXH3_64bits(flags, strlen(flags));
-    bti_free(flags);
+    static const bti_flag read[] = {BTI_FLAG_cuda_path, BTI_FLAG_pjrt_plugins};
+    for (size_t i = 0; i < sizeof read / sizeof *read; i++) {
+        char *value = bti_flag_text(read[i]);
+        if (value) hash += XXH3_64bits_withSeed(value, strlen(value), i);
+        bti_free(value);
+    }
     return hash;
 }
 

@@ -1,0 +1,199 @@
+/* One run of a program: buffers of its inputs, one call, and buffers of its outputs put into their slots. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/libraries.h"
+#include "drivers/pjrt/device.h"
+
+typedef struct run {
+    bti_pjrt_device *device;
+    bti_pjrt_program *program;
+    const uint64_t *addresses;
+    bti_pjrt_launch *launch;
+    bti_pjrt_slot **slots;     /* of inputs, of outputs */
+    bti_pjrt_buffer **buffers; /* likewise, retained */
+    void **handles;            /* likewise; the plugin sets those of outputs */
+    int64_t *kept;             /* inputs that keep their memory */
+    size_t kept_count;
+    void *event;
+} run;
+
+static size_t count_of(const bti_pjrt_program *program) { return (size_t)(program->input_count + program->output_count); }
+
+static bt_status begin_run(run *r) {
+    size_t count = count_of(r->program), inputs = (size_t)r->program->input_count;
+    char *memory = bti_calloc(1, count * 3 * sizeof(void *) + inputs * sizeof(int64_t));
+    if (!memory) return bti_no_memory();
+    r->slots = (bti_pjrt_slot **)memory;
+    r->buffers = (bti_pjrt_buffer **)(r->slots + count);
+    r->handles = (void **)(r->buffers + count);
+    r->kept = (int64_t *)(r->handles + count);
+    r->launch = bti_pjrt_launch_new();
+    return r->launch ? BT_OK : bti_no_memory();
+}
+
+static void end_run(run *r) {
+    for (size_t i = 0; r->slots && i < count_of(r->program); i++) bti_pjrt_buffer_release(r->buffers[i]);
+    bti_pjrt_launch_free(r->launch);
+    bti_free(r->slots);
+}
+
+static bt_status find_slots(run *r) {
+    size_t inputs = (size_t)r->program->input_count;
+    for (size_t i = 0; i < count_of(r->program); i++) {
+        const bti_type *type = &r->program->types[i];
+        size_t bytes, offset;
+        if (!bti_pjrt_bytes(type, &bytes)) return bti_fail(BT_INTERNAL, "%s: an array of a segment is too large", r->device->name);
+        BTI_TRY(bti_pjrt_find(r->device, r->addresses[i], bytes, &r->slots[i], &offset));
+        if (offset) return bti_fail(BT_INTERNAL, "%s: an array of a segment does not begin an allocation", r->device->name);
+        if (i >= inputs) BTI_TRY(bti_pjrt_buffer_new(r->device->calls, type, &r->buffers[i]));
+    }
+    return BT_OK;
+}
+
+static bt_status make_inputs(run *r) {
+    for (int i = 0; i < r->program->input_count; i++) {
+        BTI_TRY(bti_pjrt_typed(r->device, r->slots[i], &r->program->types[i], &r->buffers[i]));
+        r->handles[i] = r->buffers[i]->handle;
+    }
+    return BT_OK;
+}
+
+/* An input gives its memory to the output at its address, unless somebody else holds its buffer: a copy, another input, a reader. */
+static bool gives_memory(const run *r, int i) {
+    int output = r->program->aliases[i];
+    if (output < 0 || r->slots[i] != r->slots[r->program->input_count + output]) return false;
+    return atomic_load(&r->buffers[i]->users) == 2; /* the slot and this run */
+}
+
+static void choose_kept(run *r) {
+    for (int i = 0; i < r->program->input_count; i++)
+        if (!gives_memory(r, i)) r->kept[r->kept_count++] = i;
+}
+
+static bt_status execute(run *r, void *executable, void *device) {
+    void *const *inputs = r->handles;
+    void **outputs = r->handles + r->program->input_count;
+    bti_pjrt_execute_options options = {.size = BTI_PJRT_SIZE(bti_pjrt_execute_options, later),
+                                        .kept = r->kept,
+                                        .kept_count = r->kept_count};
+    bti_pjrt_execute args = {.size = BTI_PJRT_SIZE(bti_pjrt_execute, device),
+                             .executable = executable,
+                             .options = &options,
+                             .inputs = &inputs,
+                             .device_count = 1,
+                             .input_count = (size_t)r->program->input_count,
+                             .outputs = &outputs,
+                             .events = &r->event,
+                             .device = device};
+    return bti_pjrt_try(r->device, "running a segment", r->device->calls->execute(&args));
+}
+
+/* --- programs that turn out not to run on each device --------------------------------------------------------------------- */
+
+typedef struct compilation {
+    bti_pjrt_device *device;
+    const bti_pjrt_program *program;
+    void *executable;
+} compilation;
+
+static bt_status compile_again(void *context) {
+    compilation *of = context;
+    return bti_pjrt_compile_for(of->device, of->program, &of->executable);
+}
+
+/* A plugin may compile a program for any device, and then refuse to run it on the one that is asked for. Once only: from then on programs are compiled for their device. */
+static bt_status execute_alone(run *r) {
+    bti_pjrt_client *client = r->device->client;
+    compilation again = {r->device, r->program, NULL};
+    bti_error *refusal = bti_error_last();
+    bt_status status = bti_libraries_open(compile_again, &again);
+    if (status == BT_OK) status = execute(r, again.executable, NULL);
+    if (again.executable) bti_pjrt_drop(client->calls, client->calls->loaded_destroy, again.executable);
+    if (status == BT_OK) {
+        atomic_store(&client->portable, -1);
+        bti_error_release(refusal);
+        return BT_OK;
+    }
+    status = bti_fail_with(refusal);
+    bti_error_release(refusal);
+    return status;
+}
+
+static bt_status execute_here(run *r) {
+    bti_pjrt_client *client = r->device->client;
+    if (!r->program->is_portable) return execute(r, r->program->executable, NULL);
+    int known = atomic_load(&client->portable);
+    bt_status status = execute(r, r->program->executable, r->device->handle);
+    if (status == BT_OK && !known) atomic_store(&client->portable, 1);
+    bool refused = status == BT_UNIMPLEMENTED || status == BT_INVALID_ARGUMENT;
+    return refused && known <= 0 ? execute_alone(r) : status;
+}
+
+/* --- what comes of it ------------------------------------------------------------------------------------------------------- */
+
+static bool is_deleted(const bti_pjrt_device *device, void *buffer) {
+    bti_pjrt_bool args = {.size = BTI_PJRT_SIZE(bti_pjrt_bool, result), .object = buffer};
+    if (!device->calls->buffer_is_deleted) return false;
+    bti_pjrt_error *error = device->calls->buffer_is_deleted(&args);
+    bti_pjrt_ignore(device->calls, error);
+    return !error && args.result;
+}
+
+/* Inputs whose memory the failed run has used up are lost; all else is as before. */
+static void mark_lost(run *r) {
+    bti_error *cause = bti_error_last();
+    bti_errors_aside aside = bti_errors_aside_begin();
+    for (int i = 0; i < r->program->input_count; i++) {
+        if (!gives_memory(r, i) || !is_deleted(r->device, r->handles[i])) continue;
+        bti_error *failure = bti_error_new(BT_INTERNAL, "%s: these elements are lost: their memory was given to a segment that failed: %s",
+                                           r->device->name, cause ? bti_error_message(cause) : "");
+        bti_pjrt_put(r->device, r->slots[i], (bti_pjrt_contents){.failure = failure});
+    }
+    bti_errors_aside_end(aside);
+    bti_error_release(cause);
+}
+
+static bt_status check_results(run *r) {
+    int missing = 0;
+    for (int o = 0; o < r->program->output_count; o++) missing += !r->handles[r->program->input_count + o];
+    if (!missing && r->event) return BT_OK;
+    const bti_pjrt_calls *calls = r->device->calls;
+    for (int o = 0; o < r->program->output_count; o++)
+        bti_pjrt_drop(calls, calls->buffer_destroy, r->handles[r->program->input_count + o]);
+    bti_pjrt_drop(calls, calls->event_destroy, r->event);
+    return bti_fail(BT_INTERNAL, "%s: running a segment gave %s", r->device->name, missing ? "too few results" : "no event");
+}
+
+static void put_outputs(run *r) {
+    for (size_t i = (size_t)r->program->input_count; i < count_of(r->program); i++) {
+        r->buffers[i]->handle = r->handles[i];
+        bti_pjrt_put(r->device, r->slots[i], (bti_pjrt_contents){.buffer = r->buffers[i]});
+        r->buffers[i] = NULL;
+    }
+}
+
+static bt_status run_segment(run *r) {
+    BTI_TRY(begin_run(r));
+    BTI_TRY(find_slots(r));
+    BTI_TRY(make_inputs(r));
+    choose_kept(r);
+    bt_status status = execute_here(r);
+    if (status == BT_OK) status = check_results(r);
+    if (status != BT_OK) {
+        mark_lost(r);
+        return status;
+    }
+    bti_pjrt_note_launch(r->device, r->launch, r->event);
+    r->launch = NULL;
+    put_outputs(r);
+    return BT_OK;
+}
+
+bt_status bti_pjrt_launch_segment(void *opened, void *program, const uint64_t *addresses) {
+    run r = {.device = opened, .program = program, .addresses = addresses};
+    BTI_TRY(bti_pjrt_check_lost(r.device));
+    bt_status status = run_segment(&r);
+    end_run(&r);
+    return status;
+}
