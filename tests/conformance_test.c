@@ -63,9 +63,15 @@ static struct {
 
 static bool is_cuda(const char *label) { return !strncmp(label, "cuda", strlen("cuda")); } /* or cuda-emulated */
 
+/* Devices of the plugin that BERTH_PJRT_PLUGIN names, as TPUs or as others. */
+static bool is_pjrt(const char *label) { return !strcmp(label, "tpu") || !strcmp(label, "acc"); }
+
 static void read_list(void) {
     char path[256], line[256];
-    snprintf(path, sizeof path, "%s/tests/skips/%s.txt", BERTH_SOURCE_DIR, is_cuda(now.label) ? "cuda" : now.label);
+    snprintf(path, sizeof path, "%s/tests/skips/%s.txt", BERTH_SOURCE_DIR,
+             is_cuda(now.label)   ? "cuda"
+             : is_pjrt(now.label) ? "pjrt"
+                                  : now.label);
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file)) {
         entry *e = &now.entries[now.entry_count];
@@ -84,6 +90,13 @@ static void read_list(void) {
 /* A GPU of NVIDIA's is no simulated one; with one of them alone the other device is the CPU. */
 static void use_flags(const char *label) {
     if (!strcmp(label, "timed_cpu")) return fresh("devices=sim:zen3*2@256M");
+    if (is_pjrt(label)) {
+        char flags[400];
+        const char *path = getenv("BERTH_PJRT_PLUGIN");
+        if (!path) fail_msg("BERTH_PJRT_PLUGIN names no plugin");
+        snprintf(flags, sizeof flags, "pjrt_plugins=%s:%s", label, path);
+        return fresh(flags);
+    }
     if (!is_cuda(label)) return fresh(strcmp(label, "timed") ? "devices=sim:gpu*2@256M" : "devices=sim:h200*2@256M");
     fresh("");
     now.other = bt_device_count(BT_GPU) > 1 ? "gpu:1" : "cpu";
@@ -107,8 +120,15 @@ static void use_device(const char *label) {
                : opencl                     ? "opencl0:0"
                : !strcmp(label, "template") ? "acc:0"
                : is_cuda(label)             ? "cuda"
+               : !strcmp(label, "tpu")      ? "tpu:0"
+               : !strcmp(label, "acc")      ? "acc:0"
                                             : now.label;
-    now.other = sim ? "gpu:1" : timed_cpu ? "cpu:1" : opencl ? "opencl0:1" : "gpu:0";
+    now.other = sim                     ? "gpu:1"
+                : timed_cpu             ? "cpu:1"
+                : opencl                ? "opencl0:1"
+                : !strcmp(label, "tpu") ? "tpu:1"
+                : !strcmp(label, "acc") ? "acc:1"
+                                        : "gpu:0";
     set_draw(is_cuda(label) ? 500
              : opencl       ? 1000
              : timed        ? 20

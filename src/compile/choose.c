@@ -11,6 +11,7 @@ bool bti_is_fusable(const bti_step *step) {
 }
 
 static bti_doer doer_of(const bti_planner *planner, const bti_step *step) {
+    if (bti_loads_graphs(planner, step->device)) return BTI_WHOLE; /* segments.c has the last word */
     if (step->op == BTI_OP_const || step->op == BTI_OP_iota) return BTI_INLINED;
     return planner->how->fusing != BTI_PRIMITIVES && bti_is_fusable(step) ? BTI_BY_KERNEL : BTI_WHOLE;
 }
@@ -27,8 +28,10 @@ void bti_pass_choose(bti_planner *planner) {
         bti_group_member *member = &fuser->members[s];
         const bti_step *step = &plan->steps.items[s];
         *member = (bti_group_member){.group = -1, .next = -1, .rows = -1, .numbers = -1};
-        member->doer = (uint8_t)(bti_is_take(step) && bti_choose_take(planner, step, member) ? BTI_BY_KERNEL
-                                                                                             : doer_of(planner, step));
+        member->doer = (uint8_t)(bti_is_take(step) && !bti_loads_graphs(planner, step->device) &&
+                                         bti_choose_take(planner, step, member)
+                                     ? BTI_BY_KERNEL
+                                     : doer_of(planner, step));
     }
     for (size_t r = 0; r < plan->results.count; r++) {
         int32_t maker = bti_maker(fuser, plan->results.items[r].value);

@@ -69,9 +69,10 @@ static inline void forget_plan(void) {
 }
 
 static bti_target_facts facts = {.units = 16, .local_bytes = 64 << 10, .cache_bytes = 1 << 20, .launch_boxes = 1};
+static bti_target_facts graph_facts = {.graphs = true};
+static unsigned graph_devices; /* a mask: those that load graphs */
 static inline const bti_target_facts *target_of(int device) {
-    (void)device;
-    return &facts;
+    return graph_devices >> device & 1 ? &graph_facts : &facts;
 }
 
 static inline void make_plan(bti_node *const *wanted, int count) {

@@ -22,7 +22,8 @@ static void keep_what_is_sent(bti_planner *planner) {
 }
 
 /* Storages live from the step that writes them to the last that reads them; kept ones to the end. */
-static void find_lifetimes(bti_plan *plan, bool share) {
+static void find_lifetimes(const bti_planner *planner) {
+    bti_plan *plan = planner->plan;
     for (size_t s = 0; s < plan->storages.count; s++)
         plan->storages.items[s].first_step = plan->storages.items[s].last_step = -1;
     for (size_t s = 0; s < plan->steps.count; s++) {
@@ -32,7 +33,9 @@ static void find_lifetimes(bti_plan *plan, bool share) {
             if (number < 0) continue;
             bti_storage *storage = &plan->storages.items[number];
             if (i >= step->input_count) storage->first_step = (int32_t)s;
-            if (i >= step->input_count) storage->own_block = !share || step->kind == BTI_STEP_COPY;
+            if (i >= step->input_count)
+                storage->own_block =
+                    !planner->how->share || step->kind == BTI_STEP_COPY || bti_loads_graphs(planner, storage->device);
             storage->last_step = (int32_t)s;
         }
     }
@@ -238,7 +241,19 @@ static int inputs_written_over(const bti_plan *plan, const bti_step *step) {
     return bti_step_is_update(step) ? 1 : is_map(plan, step) ? plan->kernels.items[step->kernel]->input_count : 0;
 }
 
+/* A segment may lay any output where an input of its type lies that nobody else reads. */
+static bool segment_writes_over(const bti_plan *plan, const bti_step *step, int output, int32_t storage) {
+    const bti_value *out = bti_plan_output(plan, step, output);
+    for (int i = 0; i < step->input_count; i++) {
+        const bti_value *in = bti_plan_operand(plan, step, i);
+        if (in->storage == storage)
+            return in->dtype == out->dtype && bti_shape_equal(in->rank, in->shape, out->rank, out->shape);
+    }
+    return false;
+}
+
 bool bti_writes_over(const bti_plan *plan, const bti_step *step, int output, int32_t storage) {
+    if (step->kind == BTI_STEP_SEGMENT) return segment_writes_over(plan, step, output, storage);
     for (int read = 0; read < inputs_written_over(plan, step); read++)
         if (read_storage(plan, step, output, read) == storage && writes_where_it_reads(plan, step, output, read))
             return true;
@@ -320,7 +335,7 @@ void bti_pass_memory(bti_planner *planner) {
     bti_plan *plan = planner->plan;
     arena_list arenas = {0};
     late_frees late = {0};
-    find_lifetimes(plan, planner->how->share);
+    find_lifetimes(planner);
     keep_what_is_sent(planner);
     bool *gone = bti_calloc(plan->storages.count + 1, sizeof *gone);
     bool placed = gone && (!bti_has_collectives(planner) || note_collectives(plan, &late));

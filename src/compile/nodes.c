@@ -78,6 +78,8 @@ int32_t bti_plan_node(bti_planner *planner, bti_node *node) {
     bti_node *input = node->inputs[0];
     int32_t value = bti_value_on(planner, input, bti_device_of(planner, node));
     if (node->op == BTI_OP_callback) bti_add_callback(planner, node, value);
+    if (node->op == BTI_OP_barrier && bti_loads_graphs(planner, bti_device_of(planner, node)))
+        return plan_kernel(planner, node);
     if (node->op == BTI_OP_barrier) {
         const bti_node *after = node->inputs[1];
         return bti_add_barrier(planner, value, bti_planned(planner, after));

@@ -18,6 +18,7 @@ static const bti_pass passes[] = {
     {"buckets", bti_pass_buckets, bti_has_collectives},      /* which collectives are one, and when they begin */
     {"combine", bti_pass_combine, NULL},                     /* which kernels are one launch */
     {"epilogues", bti_pass_epilogues, NULL},                 /* which kernels products apply as they are made */
+    {"segments", bti_pass_segments, bti_has_graphs},         /* what devices that load graphs run at once */
     {"memory", bti_pass_memory, NULL},                       /* where temporaries lie */
 };
 enum { PASSES = sizeof passes / sizeof *passes };

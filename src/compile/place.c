@@ -14,6 +14,7 @@ static bool is_kept(bti_planner *planner, const bti_node *node, int32_t value) {
     if (planner->how->fusing != BTI_FUSED || node->passed || node->forget) return true;
     int32_t maker = planner->plan->storages.items[bti_plan_value(planner, value)->storage].first_step;
     const bti_step *step = maker < 0 ? NULL : &planner->plan->steps.items[maker];
+    if (step && bti_step_is_inner(planner, step)) return false;
     return !step || !(bti_is_fusable(step) || bti_is_take(step)); /* bti_keep_takes() comes back to those */
 }
 

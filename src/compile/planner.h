@@ -57,6 +57,15 @@ typedef struct bti_planner {
 static inline int bti_device_of(const bti_planner *planner, const bti_node *node) {
     return planner->region ? planner->device : node->device;
 }
+/* Its arrays are dense: views are operations as others. */
+static inline bool bti_loads_graphs(const bti_planner *planner, int device) {
+    return planner->how->target(device)->graphs;
+}
+/* Whether the step is a part of a segment: what such a device does by itself. */
+static inline bool bti_step_is_inner(const bti_planner *planner, const bti_step *step) {
+    if (step->kind != BTI_STEP_WORK || !bti_loads_graphs(planner, step->device)) return false;
+    return !bti_step_is_host(step) || bti_host_has_graph(step->node->host);
+}
 static inline bti_value *bti_plan_value(bti_planner *planner, int32_t value) {
     return &planner->plan->values.items[value];
 }
@@ -141,6 +150,8 @@ bool bti_has_collectives(const bti_planner *planner);
 void bti_pass_buckets(bti_planner *planner);
 void bti_pass_combine(bti_planner *planner);
 void bti_pass_epilogues(bti_planner *planner);
+bool bti_has_graphs(const bti_planner *planner);
+void bti_pass_segments(bti_planner *planner);
 void bti_pass_memory(bti_planner *planner); /* memory.c */
 
 /* Value numbering: the value of an equal step (of an equal copy, of an equal fused kernel; of an equal tuple its step), or -1 and the hash

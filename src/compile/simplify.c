@@ -141,6 +141,7 @@ static bool part_of_made(bti_planner *planner, bti_op op, int32_t input, int32_t
 bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int device, bt_dtype dtype, int rank,
                   const int64_t *shape, const int32_t *inputs, int input_count, int32_t *simple) {
     shaped s = {planner, node, device, dtype, rank, shape};
+    bool repeats = rank == 0 || !bti_loads_graphs(planner, device); /* a number may be seen as an array */
     if (op == BTI_OP_const || op == BTI_OP_size) {
         uint64_t bits = op == BTI_OP_const          ? node->attr->constant.bits
                         : bti_dtype_is_float(dtype) ? bits_of((double)node->attr->size.size)
@@ -162,7 +163,8 @@ bool bti_simplify(bti_planner *planner, const bti_node *node, bti_op op, int dev
         *simple = inputs[same];
         return true;
     }
-    if (input_count && has_one_element(&s) && folds(op, input_count) && fold(&s, op, inputs, input_count, simple))
+    if (input_count && repeats && has_one_element(&s) && folds(op, input_count) &&
+        fold(&s, op, inputs, input_count, simple))
         return true;
-    return bti_op_info(op)->class == BTI_REDUCE && trivial_fold(&s, op, inputs[0], simple);
+    return bti_op_info(op)->class == BTI_REDUCE && repeats && trivial_fold(&s, op, inputs[0], simple);
 }

@@ -51,6 +51,7 @@ static int32_t copy_dense(bti_planner *planner, const bti_node *node, int32_t va
 
 /* Of an axis with stride 0 one element is copied. */
 static int32_t copy_unexpanded(bti_planner *planner, const bti_node *node, int32_t value, int device) {
+    if (bti_loads_graphs(planner, device)) return copy_dense(planner, node, value, device);
     const bti_value base = *bti_plan_value(planner, value);
     bti_value small = base;
     for (int i = 0; i < base.rank; i++)
@@ -107,6 +108,10 @@ int32_t bti_add_copy(bti_planner *planner, const bti_node *node, int32_t value, 
 
 int32_t bti_add_movement(bti_planner *planner, const bti_node *node, int32_t input) {
     if (planner->failed) return 0;
+    int device = bti_value_device(planner, input);
+    if (bti_loads_graphs(planner, device))
+        return bti_add_kernel(planner, node, (bti_op)node->op, device, (bt_dtype)node->dtype, node->rank, node->shape,
+                              &input, 1);
     bti_value base = *bti_plan_value(planner, input);
     bti_layout layout = {.offset = base.layout.offset};
     const int64_t *stride = base.layout.stride;

@@ -28,6 +28,31 @@ static void plan_work(bti_planner *planner, bti_node *node) {
     bti_note_planned(planner, node, number);
 }
 
+/* A loop or a branch of a device that loads graphs: its regions are texts within the segment's. */
+static void plan_whole_control(bti_planner *planner, bti_node *node) {
+    int results = node->tuple->result_count;
+    int32_t *inputs = bti_alloc(((size_t)node->input_count + (size_t)results + 1) * sizeof *inputs);
+    planner->now = node;
+    if (!inputs) planner->failed = true;
+    for (int i = 0; i < node->input_count && !planner->failed; i++)
+        inputs[i] = bti_value_on(planner, node->inputs[i], bti_device_of(planner, node));
+    for (int i = 0; i < results && !planner->failed; i++) {
+        const bti_type *type = bti_tuple_type(node->tuple, i);
+        inputs[node->input_count + i] =
+            bti_add_value(planner, node, bti_device_of(planner, node), -1, type->dtype, type->rank, type->shape, NULL);
+    }
+    bti_step step = {.op = node->op,
+                     .device = bti_device_of(planner, node),
+                     .node = node,
+                     .input_count = node->input_count,
+                     .output_count = results};
+    if (!planner->failed) {
+        bti_note_planned(planner, node, (int32_t)planner->plan->steps.count);
+        bti_add_step_of_many(planner, step, inputs, inputs + node->input_count);
+    }
+    bti_free(inputs);
+}
+
 /* Inputs where the devices read them, and outputs there. */
 static bool place_parts(bti_planner *planner, const bti_node *node, int32_t *inputs) {
     for (int i = 0; i < node->input_count && !planner->failed; i++) {
@@ -79,7 +104,9 @@ void bti_plan_tuple(bti_planner *planner, bti_node *node) {
         plan_collective(planner, node);
         return;
     }
-    if (node->tuple->region_count)
+    if (node->tuple->region_count && bti_loads_graphs(planner, bti_device_of(planner, node)))
+        plan_whole_control(planner, node);
+    else if (node->tuple->region_count)
         bti_plan_control(planner, node);
     else if (node->host)
         bti_plan_custom(planner, node);

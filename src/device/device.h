@@ -160,7 +160,7 @@ typedef struct bti_program {
     bti_lru_entry entry; /* first */
     const bti_driver *driver;
     void *device, *state;      /* the driver's */
-    bti_program_source source; /* its kernel, and that of the program's, are copies */
+    bti_program_source source; /* its kernel, and that of the program's, are copies; of a segment only the hash */
     struct bti_programs *among;
     bool making; /* under their lock: one thread loads it, and gives it texts */
     bool failed; /* under their lock: that failed */
@@ -198,6 +198,11 @@ static inline bt_status bti_program_launch_custom(const bti_program *program, co
 bool bti_device_has_ffts(int id);
 static inline bt_status bti_program_launch_fft(const bti_program *program, uint64_t from, uint64_t to) {
     return program->driver->launch_fft(program->device, program->state, from, to);
+}
+
+/* Of a segment. */
+static inline bt_status bti_program_launch_segment(const bti_program *program, const uint64_t *addresses) {
+    return program->driver->launch_segment(program->device, program->state, addresses);
 }
 
 /* text_wanted, text_lacked and text_give of drivers/driver.h; false where the driver loads no texts. */

@@ -66,6 +66,11 @@ static bt_status reserve_ahead(bt_device *device, size_t bytes) {
     return BT_OK;
 }
 
+/* Whether blocks are cut from larger allocations. Where graphs are loaded each allocation is one array. */
+static bool cuts_blocks(const bt_device *device) {
+    return bti_flag_bool(BTI_FLAG_memory_pool) && !device->driver->target->graphs;
+}
+
 /* All that there is, or as near to it as the device gives, half of it and `least` at least: other processes may hold some. */
 static bt_status take_all(bt_device *device, size_t least) {
     size_t total = device->facts.memory_bytes, left = total, step = total / 16 + 1;
@@ -97,7 +102,7 @@ static bt_status take_first(bt_device *device, size_t limit) {
     if (limit && first > limit)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: %zu bytes to preallocate are more than the limit of %zu",
                         device->name, first, limit);
-    if (!bti_flag_bool(BTI_FLAG_memory_pool)) return BT_OK;
+    if (!cuts_blocks(device)) return BT_OK;
     if (growth) return reserve_ahead(device, first);
     if (limit && (!total || limit < total)) return reserve_ahead(device, limit);
     return device->kind == BT_CPU ? reserve_ahead(device, first) : take_all(device, first);
@@ -106,7 +111,7 @@ static bt_status take_first(bt_device *device, size_t limit) {
 bt_status bti_memory_open(bt_device *device) {
     size_t limit = limit_of(device);
     bti_pool_source source = {device->state, device->driver->alloc, device->driver->free};
-    device->pool = bti_pool_new(device->id, device->name, source, limit, bti_flag_bool(BTI_FLAG_memory_pool));
+    device->pool = bti_pool_new(device->id, device->name, source, limit, cuts_blocks(device));
     if (!device->pool) return bti_no_memory();
     bool quiet = bti_errors_quiet(true); /* of tries that others follow */
     bti_error *before = bti_error_last();

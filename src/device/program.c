@@ -11,13 +11,14 @@
 
 #define MOST_KERNELS 4096     /* kept, unless more are in use */
 #define MOST_FFTS 64          /* likewise: they hold memory of the device */
+#define MOST_SEGMENTS 512     /* likewise: sizes are part of them */
 #define WORTH_A_NOTE_NS 20000 /* what loads faster was there already */
 
 struct bti_programs {
     bti_lock lock;
     pthread_cond_t one_made;     /* or it has failed */
     bti_lru kernels, primitives; /* kernels: the program's too; primitives are few, and all stay */
-    bti_lru ffts;
+    bti_lru ffts, segments;
 };
 
 static uint64_t hash_of_lines(const bti_fft_lines *lines) {
@@ -30,6 +31,7 @@ static bool is_equal_lines(const bti_fft_lines *a, const bti_fft_lines *b) {
 }
 
 static uint64_t hash_of(const bti_program_source *source) {
+    if (source->segment) return source->segment->hash[0];
     if (source->custom) return XXH3_64bits(source->custom->text, strlen(source->custom->text));
     uint64_t hash = source->kernel ? bti_kernel_hash(source->kernel) : 0;
     hash += (uint64_t)source->op * BTI_KERNEL_OPERANDS + (uint64_t)source->made;
@@ -47,6 +49,9 @@ static bool is_equal_custom(const bti_custom_source *a, const bti_custom_source 
 static bool is_equal(const bti_lru_entry *entry, const void *key) {
     const bti_program_source *a = &((const bti_program *)entry)->source, *b = key;
     if (!a->kernel != !b->kernel || (a->kernel && !bti_kernel_equal(a->kernel, b->kernel))) return false;
+    if (!a->segment != !b->segment ||
+        (a->segment && memcmp(a->segment->hash, b->segment->hash, sizeof a->segment->hash)))
+        return false;
     if (!a->custom != !b->custom || (a->custom && !is_equal_custom(a->custom, b->custom))) return false;
     return a->op == b->op && a->made == b->made && a->dtype_count == b->dtype_count &&
            !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes) && is_equal_lines(&a->fft, &b->fft);
@@ -57,6 +62,7 @@ static void free_program(bti_lru_entry *entry) {
     if (program->state) program->driver->program_free(program->device, &program->source, program->state);
     bti_free((void *)program->source.kernel);
     bti_free((void *)program->source.custom);
+    bti_free((void *)program->source.segment);
     bti_free(program);
 }
 
@@ -67,9 +73,10 @@ struct bti_programs *bti_programs_new(void) {
     if (!programs) return NULL;
     bti_lock_init(&programs->lock, BTI_LOCK_programs);
     pthread_cond_init(&programs->one_made, NULL);
-    programs->kernels = programs->primitives = programs->ffts = new_cache;
+    programs->kernels = programs->primitives = programs->ffts = programs->segments = new_cache;
     programs->kernels.most_count = MOST_KERNELS;
     programs->ffts.most_count = MOST_FFTS;
+    programs->segments.most_count = MOST_SEGMENTS;
     return programs;
 }
 
@@ -89,6 +96,7 @@ void bti_programs_delete(bt_device *device) {
     bti_lru_clear(&programs->kernels);
     bti_lru_clear(&programs->primitives);
     bti_lru_clear(&programs->ffts);
+    bti_lru_clear(&programs->segments);
     bti_lock_destroy(&programs->lock);
     pthread_cond_destroy(&programs->one_made);
     bti_free(programs);
@@ -102,16 +110,22 @@ static void note_loading(const bti_program_source *source, uint64_t start) {
     if (source->kernel) bti_kernel_name(of_kernel, sizeof of_kernel, source->kernel);
     snprintf(name, sizeof name, "%s%s", bti_source_is_product(source) ? "matmul+" : "", of_kernel);
     bti_trace_end(BTI_TRACE_LOAD,
-                  source->kernel   ? name
-                  : source->custom ? source->custom->name
-                  : source->fft.n  ? "fft"
-                                   : bti_op_info(source->op)->name,
+                  source->kernel    ? name
+                  : source->custom  ? source->custom->name
+                  : source->fft.n   ? "fft"
+                  : source->segment ? "segment"
+                                    : bti_op_info(source->op)->name,
                   start);
 }
 
+typedef struct loading {
+    bti_program *program;
+    const bti_program_source *source; /* whole: the program keeps of a segment what tells it from others */
+} loading;
+
 static bt_status load_state(void *loaded) {
-    bti_program *program = loaded;
-    return program->driver->program_load(program->device, &program->source, &program->state);
+    const loading *l = loaded;
+    return l->program->driver->program_load(l->program->device, l->source, &l->program->state);
 }
 
 bool bti_program_text_wanted(const bti_program *program, const bti_box *box, int count, bti_text_wanted *wanted) {
@@ -152,10 +166,18 @@ static bti_custom_source *copy_custom(const bti_custom_source *of) {
     return copy;
 }
 
+static bti_segment_source *copy_segment(const bti_segment_source *of) {
+    bti_segment_source *copy = bti_calloc(1, sizeof *copy);
+    if (copy) memcpy(copy->hash, of->hash, sizeof copy->hash);
+    return copy;
+}
+
 static bt_status copy_source(bti_program_source *copy, const bti_program_source *of) {
     *copy = *of;
     copy->kernel = NULL;
     copy->custom = NULL;
+    copy->segment = NULL;
+    if (of->segment) return (copy->segment = copy_segment(of->segment)) ? BT_OK : bti_no_memory();
     if (of->custom) return (copy->custom = copy_custom(of->custom)) ? BT_OK : bti_no_memory();
     if (!of->kernel) return BT_OK;
     bti_kernel *kernel = bti_alloc(sizeof *kernel);
@@ -183,6 +205,7 @@ static bt_status new_program(bt_device *device, const bti_program_source *source
 
 static bti_lru *cache_of(struct bti_programs *programs, const bti_program_source *source) {
     if (source->fft.n) return &programs->ffts;
+    if (source->segment) return &programs->segments;
     return source->kernel || source->custom ? &programs->kernels : &programs->primitives;
 }
 
@@ -222,12 +245,13 @@ static bt_status find_or_add(bt_device *device, const bti_program_source *source
 }
 
 bt_status bti_programs_get(bt_device *device, const bti_program_source *source, bti_program **program, bool *made) {
-    if (!source->kernel && !source->custom && (unsigned)source->op >= BTI_OP_COUNT)
+    if (!source->kernel && !source->custom && !source->segment && (unsigned)source->op >= BTI_OP_COUNT)
         return bti_fail(BT_INTERNAL, "no such program: operation %d", (int)source->op);
     BTI_TRY(find_or_add(device, source, program, made));
     if (*made) return BT_OK;
     uint64_t start = bti_trace_begin();
-    bt_status status = device->driver->third_party ? bti_libraries_open(load_state, *program) : load_state(*program);
+    loading l = {*program, source};
+    bt_status status = device->driver->third_party ? bti_libraries_open(load_state, &l) : load_state(&l);
     note_loading(source, start);
     if (status == BT_OK) return BT_OK;
     (*program)->state = NULL; /* nothing to free there */

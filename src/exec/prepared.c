@@ -6,6 +6,7 @@
 #include "exec/buffer.h"
 #include "exec/host.h"
 #include "exec/recordings.h"
+#include "exec/segment.h"
 #include "exec/turns.h"
 #include "exec/tasks.h"
 #include "exec/texts.h"
@@ -204,6 +205,7 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_att
     if (step->own_kernel) return ready_own_kernel(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr, wants);
     if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand, wants);
+    if (step->kind == BTI_STEP_SEGMENT) return bti_segment_ready(&of->plan, step, wants, &of->steps[s].program);
     return ready_kernel(of, s, wants);
 }
 
@@ -303,7 +305,7 @@ static bool is_brief(const bti_plan *plan) {
     for (size_t s = 0; s < plan->steps.count && work <= BRIEF; s++) {
         const bti_step *step = &plan->steps.items[s];
         double points = 1;
-        if (step->kind == BTI_STEP_CONTROL) return false;
+        if (step->kind == BTI_STEP_CONTROL || step->kind == BTI_STEP_SEGMENT) return false;
         if (bti_step_is_host(step) || step->own_kernel) return false; /* nobody knows */
         if (bti_step_has_kernel(step)) {
             points = kernel_points(plan, step) * plan->kernels.items[step->kernel]->instr_count;
@@ -433,6 +435,7 @@ bt_status bti_exec_prepare(bti_plan *plan, bti_prepared **prepared) {
     *prepared = NULL;
     bti_program_wants wants = {0};
     bt_status status = prepare(&taken, false, &wants, prepared);
+    if (status == BT_OK) bti_vec_free(&(*prepared)->plan.inner); /* texts say what they are */
     if (status == BT_OK && wants.count) status = bti_texts_programs(&wants);
     bti_texts_wants_free(&wants);
     if (status != BT_OK) {

@@ -48,6 +48,7 @@ bt_status bti_texts_program(int device, const bti_program_source *source, const 
 
 static void free_want(bti_program_want *want) {
     bti_free(want->kernel);
+    bti_free(want->segment);
     bti_free(want->box);
     bti_error_release(want->error);
 }

@@ -15,14 +15,15 @@ bt_status bti_texts_program(int device, const bti_program_source *source, const 
 typedef struct bti_program_want {
     int device;
     bti_program_source source;
-    bti_kernel *kernel; /* of the source, if it is not the plan's; freed at the end */
-    bti_box *box;       /* likewise; NULL: unknown */
+    bti_kernel *kernel;          /* of the source, if it is not the plan's; freed at the end */
+    bti_segment_source *segment; /* likewise */
+    bti_box *box;                /* likewise; NULL: unknown */
     int box_count;
     bti_program **program;
     bti_error *error;
 } bti_program_want;
 typedef BTI_VEC(bti_program_want) bti_program_wants;
-/* A program, at once or by bti_texts_programs; what its source refers to but `kernel` stays until then. Takes over the kernel and the box. */
+/* A program, at once or by bti_texts_programs; what its source refers to but `kernel` and `segment` stays until then. Takes over the kernel, the segment and the box. */
 bt_status bti_texts_want(bti_program_wants *wants, const bti_program_want *want);
 bt_status bti_texts_programs(bti_program_wants *wants);
 void bti_texts_wants_free(bti_program_wants *wants);

@@ -39,6 +39,9 @@ static inline bool bti_host_has_kernel(const bti_host_function *function, bti_la
     return function->texts[language] != NULL;
 }
 
+/* Whether devices that load graphs have it among their operations; else the host calls it. */
+static inline bool bti_host_has_graph(const bti_host_function *function) { return function->lines; }
+
 static inline bti_host_function *bti_host_retain(bti_host_function *function) {
     if (function) atomic_fetch_add_explicit(&function->refs, 1, memory_order_relaxed);
     return function;

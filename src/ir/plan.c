@@ -21,6 +21,7 @@ void bti_plan_free(bti_plan *plan) {
     bti_vec_free(&plan->values);
     bti_vec_free(&plan->operands);
     bti_vec_free(&plan->steps);
+    bti_vec_free(&plan->inner);
     bti_vec_free(&plan->results);
     for (size_t k = 0; k < plan->kernels.count; k++) bti_free(plan->kernels.items[k]);
     bti_vec_free(&plan->kernels);
@@ -31,6 +32,24 @@ void bti_plan_free(bti_plan *plan) {
     bti_vec_free(&plan->donations);
 }
 
+/* Its operations, each once, as far as there is room; moves, casts and numbers only where there is nothing else. */
+static void name_segment(char *name, size_t size, const bti_plan *plan, const bti_step *step) {
+    bool named[BTI_OP_COUNT] = {false};
+    size_t length = 0;
+    for (int m = 0; m < step->member_count; m++) {
+        bti_op op = (bti_op)plan->members.items[step->first_member + m]->op;
+        bti_class class = bti_op_info(op)->class;
+        if (named[op] || class == BTI_MOVEMENT || class == BTI_SOURCE || op == BTI_OP_cast) continue;
+        named[op] = true;
+        if (length + strlen(bti_op_info(op)->name) + 5 > size) {
+            snprintf(name + length, size - length, "...");
+            return;
+        }
+        length += (size_t)snprintf(name + length, size - length, "%s%s", length ? "+" : "", bti_op_info(op)->name);
+    }
+    if (!length) snprintf(name, size, "%s", step->input_count ? "move" : "fill");
+}
+
 void bti_step_name(char *name, size_t size, const bti_plan *plan, const bti_step *step) {
     static const char product[] = "matmul+";
     if (step->kind == BTI_STEP_KERNEL)
@@ -38,7 +57,9 @@ void bti_step_name(char *name, size_t size, const bti_plan *plan, const bti_step
     else if (step->kind == BTI_STEP_PRODUCT && size > sizeof product) {
         memcpy(name, product, sizeof product);
         bti_kernel_name(name + sizeof product - 1, size - sizeof product + 1, plan->kernels.items[step->kernel]);
-    } else
+    } else if (step->kind == BTI_STEP_SEGMENT)
+        name_segment(name, size, plan, step);
+    else
         snprintf(name, size, "%s", bti_op_info((bti_op)step->op)->name);
 }
 
@@ -251,6 +272,8 @@ double bti_plan_operations(const bti_plan *plan) {
                                                 bti_plan_operand(plan, step, step->made));
         if (step->kind == BTI_STEP_CONTROL) operations += sum_of_control(plan, step, bti_plan_operations);
         if (step->kind == BTI_STEP_WORK) operations += operations_of_work(plan, step);
+        for (int i = 0; step->kind == BTI_STEP_SEGMENT && i < step->inner_count; i++)
+            operations += operations_of_work(plan, &plan->inner.items[step->first_inner + i]);
     }
     return operations;
 }

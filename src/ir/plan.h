@@ -59,7 +59,8 @@ typedef enum bti_step_kind {
     BTI_STEP_PRODUCT, /* a matrix product, and the map that reads it: its epilogue */
     /* One operation of several devices at once, over one array or more: operand i lies on device number i % group, and output i is input i's. It begins
      * on each device when its inputs are there, and runs beside what follows it in the plan up to the first step of that device that reads one of its outputs. */
-    BTI_STEP_COLLECTIVE
+    BTI_STEP_COLLECTIVE,
+    BTI_STEP_SEGMENT /* operations that a device which loads graphs runs as one program */
 } bti_step_kind;
 
 typedef struct bti_step {
@@ -91,6 +92,7 @@ typedef struct bti_step {
     /* Of a product: which operand of the kernel it makes. This input is in no memory and lies dense, in rows; the last two axes of the kernel's nest
      * are the product's rows and columns, those before them its batch. The product's own two inputs stand behind those of the kernel. */
     int32_t made;
+    int32_t first_inner, inner_count; /* of a segment: into plan->inner */
 } bti_step;
 
 typedef struct bti_plan_result {
@@ -126,6 +128,7 @@ typedef struct bti_plan {
     BTI_VEC(bti_value) values;
     BTI_VEC(int32_t) operands;
     BTI_VEC(bti_step) steps;
+    BTI_VEC(bti_step) inner; /* of segments: one operation each, in order; gone when the plan is ready to run */
     BTI_VEC(bti_plan_result) results;
     BTI_VEC(bti_kernel *) kernels; /* each once */
     BTI_VEC(int64_t) numbers;
@@ -193,7 +196,7 @@ static inline bool bti_step_is_host(const bti_step *step) {
            !step->by_library;
 }
 
-/* "add+sum" of a kernel, "matmul+add" of a product with its epilogue, else the operation. */
+/* "add+sum" of a kernel or a segment, "matmul+add" of a product with its epilogue, else the operation. */
 void bti_step_name(char *name, size_t size, const bti_plan *plan, const bti_step *step);
 
 void bti_plan_free(bti_plan *plan);

@@ -138,6 +138,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
     bool dense = step->op == BTI_OP_copy && step->node->op != BTI_OP_copy;
     const char *name = step->kind == BTI_STEP_KERNEL    ? "kernel"
                        : step->kind == BTI_STEP_PRODUCT ? "product"
+                       : step->kind == BTI_STEP_SEGMENT ? "segment"
                        : dense                          ? "make dense"
                                                         : bti_op_info((bti_op)step->op)->name;
     bti_str_addf(text, "%-11s %s  ", name, device_name(step->device));
@@ -157,7 +158,7 @@ static void add_step(bti_str *text, const bti_plan *plan, size_t index, int dept
     add_place(text, bti_step_place(plan, step, NULL));
     bti_str_add(text, "\n");
     if (step->kind == BTI_STEP_CONTROL) add_regions(text, &plan->controls.items[step->control], depth, device_name);
-    if (!bti_step_has_kernel(step)) return;
+    if (!bti_step_has_kernel(step) && step->kind != BTI_STEP_SEGMENT) return;
     bti_str_addf(text, "%*s", 8 + 4 * depth, "");
     add_members(text, plan, step);
     for (int o = 0; o < step->output_count; o++) {
@@ -280,7 +281,7 @@ static void add_json_regions(json_t *of, const bti_control *control, const char 
 }
 
 static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const char *(*device_name)(int)) {
-    static const char *const kinds[] = {"operation", "kernel", "copy", "control", "product", "collective"};
+    static const char *const kinds[] = {"operation", "kernel", "copy", "control", "product", "collective", "segment"};
     json_t *of = json_of_place(bti_step_place(plan, step, NULL)), *inputs = json_array(), *outputs = json_array();
     json_object_set_new(of, "kind", json_string(kinds[step->kind]));
     json_object_set_new(of, "device", json_string(device_name(step->device)));
@@ -297,7 +298,8 @@ static json_t *json_of_step(const bti_plan *plan, const bti_step *step, const ch
     }
     if (step->kind == BTI_STEP_WORK || step->kind == BTI_STEP_CONTROL || step->kind == BTI_STEP_COLLECTIVE)
         json_object_set_new(of, "operation", json_string(bti_op_info((bti_op)step->op)->name));
-    if (bti_step_has_kernel(step)) json_object_set_new(of, "operations", json_of_operations(plan, step));
+    if (bti_step_has_kernel(step) || step->kind == BTI_STEP_SEGMENT)
+        json_object_set_new(of, "operations", json_of_operations(plan, step));
     if (step->kind == BTI_STEP_CONTROL) add_json_regions(of, &plan->controls.items[step->control], device_name);
     for (int i = 0; i < step->input_count; i++) json_array_append_new(inputs, json_of_input(plan, step, i));
     for (int o = 0; o < step->output_count; o++)

@@ -41,7 +41,7 @@ typedef struct bti_custom_launch {
 
 /* A part of a plan as one StableHLO module, for devices that load graphs. Arrays are dense, row-major; those without elements are not among them. */
 typedef struct bti_segment_source {
-    uint64_t hash; /* of the text */
+    uint64_t hash[2]; /* of the text: equal ones are the same segment */
     const char *text;
     size_t bytes; /* of the text, without the NUL behind it */
     int input_count, output_count;

@@ -96,7 +96,9 @@ static void write_node(bti_hlo *w, const bti_node *node, const bti_hlo_value *in
     switch (bti_op_info((bti_op)node->op)->class) {
     case BTI_CONTROL: bti_hlo_control(w, node, in); return;
     case BTI_ORDER: bti_hlo_order(w, node, in[0]); return;
-    case BTI_HOST: bti_hlo_refuse(w, node, "the host computes it"); return;
+    case BTI_HOST:
+        if (!bti_hlo_library(w, node, in)) bti_hlo_refuse(w, node, "the host computes it");
+        return;
     case BTI_COLLECTIVE: bti_hlo_refuse(w, node, "it works on several devices"); return;
     default: break;
     }
@@ -126,56 +128,138 @@ static void write_nodes(bti_hlo *w, bti_node *const *nodes, int count) {
 
 /* --- the module -------------------------------------------------------------------------------------------------------- */
 
+static void begin_module(bti_hlo *w, const char *name) {
+    bti_str_addf(&w->text, "module @%s {\n  func.func public @main(", name);
+    w->depth = 2;
+}
+
+static void add_argument(bti_hlo *w, bool first, bti_hlo_value argument, int alias) {
+    bti_str_addf(&w->text, "%s%%%d: ", first ? "" : ", ", argument.id);
+    bti_hlo_add_type(&w->text, &argument.type);
+    if (alias >= 0) bti_str_addf(&w->text, " {tf.aliasing_output = %d : i32}", alias);
+}
+
+static void add_result_type(bti_hlo *w, bool first, bti_type type) {
+    bti_str_add(&w->text, first ? "" : ", ");
+    bti_hlo_add_type(&w->text, &type);
+}
+
+static void add_result(bti_hlo *w, bool first, bti_hlo_value result) {
+    bti_str_add(&w->text, first ? "    \"func.return\"(" : ", ");
+    bti_hlo_add_value(&w->text, result);
+}
+
+/* The text is finished, or given up. */
+static bt_status end_module(bti_hlo *w, bti_str *text) {
+    bti_str_add(&w->text, ") -> ()\n  }\n}\n");
+    if (w->status == BT_OK && w->text.failed) w->status = bti_no_memory();
+    if (w->status == BT_OK) bti_str_add_bytes(text, w->text.text, w->text.length);
+    bti_str_free(&w->text);
+    bti_str_free(&w->attributes);
+    bti_vec_free(&w->values);
+    bti_numbers_free(&w->numbers);
+    return w->status;
+}
+
 static void write_arguments(bti_hlo *w, const bti_hlo_graph *graph) {
     for (int i = 0; i < graph->input_count; i++) {
         bti_hlo_value argument = {w->next++, -1, bti_type_of(graph->inputs[i])};
-        bti_str_addf(&w->text, "%s%%%d: ", i ? ", " : "", argument.id);
-        bti_hlo_add_type(&w->text, &argument.type);
-        if (graph->aliases && graph->aliases[i] >= 0)
-            bti_str_addf(&w->text, " {tf.aliasing_output = %d : i32}", graph->aliases[i]);
+        add_argument(w, !i, argument, graph->aliases ? graph->aliases[i] : -1);
         bti_hlo_set(w, graph->inputs[i], 1, &argument);
     }
 }
 
 static void write_output_types(bti_hlo *w, const bti_hlo_graph *graph) {
-    for (int i = 0; i < graph->output_count; i++) {
-        bti_type type = bti_type_of(graph->outputs[i]);
-        bti_str_add(&w->text, i ? ", " : "");
-        bti_hlo_add_type(&w->text, &type);
-    }
-}
-
-static void write_return(bti_hlo *w, const bti_hlo_graph *graph) {
-    bti_str_add(&w->text, "    \"func.return\"(");
-    for (int i = 0; i < graph->output_count; i++) {
-        bti_str_add(&w->text, i ? ", " : "");
-        bti_hlo_add_value(&w->text, bti_hlo_of(w, graph->outputs[i]));
-    }
-    bti_str_add(&w->text, ") : (");
-    write_output_types(w, graph);
-    bti_str_add(&w->text, ") -> ()\n");
+    for (int i = 0; i < graph->output_count; i++) add_result_type(w, !i, bti_type_of(graph->outputs[i]));
 }
 
 bt_status bti_stablehlo_text(const bti_hlo_graph *graph, bti_str *text) {
     bti_hlo w = {.highest = graph->highest, .write_nodes = write_nodes};
-    bti_str_addf(&w.text, "module @%s {\n  func.func public @main(", graph->name);
+    begin_module(&w, graph->name);
     write_arguments(&w, graph);
     bti_str_add(&w.text, ") -> (");
     write_output_types(&w, graph);
     bti_str_add(&w.text, ") {\n");
-    w.depth = 2;
     for (int i = 0; i < graph->constant_count; i++) {
         bti_hlo_value made = write_data(&w, bti_type_of(graph->constants[i]), graph->data[i]);
         bti_hlo_set(&w, graph->constants[i], 1, &made);
     }
     write_nodes(&w, graph->nodes, graph->node_count);
-    write_return(&w, graph);
-    bti_str_add(&w.text, "  }\n}\n");
-    if (w.status == BT_OK && w.text.failed) w.status = bti_no_memory();
-    if (w.status == BT_OK) bti_str_add_bytes(text, w.text.text, w.text.length);
-    bti_str_free(&w.text);
-    bti_str_free(&w.attributes);
-    bti_vec_free(&w.values);
-    bti_numbers_free(&w.numbers);
-    return w.status;
+    for (int i = 0; i < graph->output_count; i++) add_result(&w, !i, bti_hlo_of(&w, graph->outputs[i]));
+    bti_str_add(&w.text, ") : (");
+    write_output_types(&w, graph);
+    return end_module(&w, text);
+}
+
+/* --- a segment of a plan ------------------------------------------------------------------------------------------------- */
+
+typedef struct segment {
+    bti_hlo w;
+    const bti_plan *plan;
+    bti_hlo_value *of; /* by storage */
+} segment;
+
+static bti_type type_of_value(const bti_value *value) {
+    bti_type type = {.dtype = value->dtype, .rank = value->rank};
+    memcpy(type.shape, value->shape, sizeof type.shape);
+    return type;
+}
+
+static bti_hlo_value *value_of_operand(segment *s, const bti_step *step, int operand) {
+    return &s->of[bti_plan_operand(s->plan, step, operand)->storage];
+}
+
+/* An array without elements, which nobody has made. */
+static void write_empty(segment *s, const bti_step *step, int input) {
+    const bti_value *value = bti_plan_operand(s->plan, step, input);
+    if (s->of[value->storage].type.rank >= 0) return;
+    s->of[value->storage] = bti_hlo_number(&s->w, type_of_value(value), 0);
+}
+
+static void write_step(segment *s, const bti_step *step) {
+    bti_hlo *w = &s->w;
+    bti_hlo_value few[8], *in = step->input_count <= 8 ? few : bti_alloc((size_t)step->input_count * sizeof *in);
+    if (!in) {
+        w->status = bti_no_memory();
+        return;
+    }
+    for (int i = 0; i < step->input_count; i++) {
+        write_empty(s, step, i);
+        in[i] = *value_of_operand(s, step, i);
+    }
+    if (step->op == BTI_OP_const)
+        *value_of_operand(s, step, 0) = write_constant(w, type_of_value(bti_plan_output(s->plan, step, 0)),
+                                                       s->plan->scalars.items[step->first_scalar]);
+    else {
+        write_node(w, step->node, in);
+        int64_t at = bti_number_of(&w->numbers, step->node);
+        for (int o = 0; o < step->output_count && at >= 0; o++)
+            *value_of_operand(s, step, step->input_count + o) = w->values.items[at + o];
+    }
+    if (in != few) bti_free(in);
+}
+
+bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *step, const int *aliases, bool highest,
+                                bti_str *text) {
+    segment s = {.w = {.highest = highest, .write_nodes = write_nodes}, .plan = plan};
+    bti_hlo *w = &s.w;
+    s.of = bti_alloc((plan->storages.count + 1) * sizeof *s.of);
+    if (!s.of) return bti_no_memory();
+    for (size_t i = 0; i < plan->storages.count; i++) s.of[i].type.rank = -1;
+    begin_module(w, "berth");
+    for (int i = 0; i < step->input_count; i++) {
+        bti_hlo_value argument = {w->next++, -1, type_of_value(bti_plan_operand(plan, step, i))};
+        add_argument(w, !i, argument, aliases[i]);
+        *value_of_operand(&s, step, i) = argument;
+    }
+    bti_str_add(&w->text, ") -> (");
+    for (int o = 0; o < step->output_count; o++) add_result_type(w, !o, type_of_value(bti_plan_output(plan, step, o)));
+    bti_str_add(&w->text, ") {\n");
+    for (int i = 0; i < step->inner_count && w->status == BT_OK; i++)
+        write_step(&s, &plan->inner.items[step->first_inner + i]);
+    for (int o = 0; o < step->output_count; o++) add_result(w, !o, *value_of_operand(&s, step, step->input_count + o));
+    bti_str_add(&w->text, ") : (");
+    for (int o = 0; o < step->output_count; o++) add_result_type(w, !o, type_of_value(bti_plan_output(plan, step, o)));
+    bti_free(s.of);
+    return end_module(w, text);
 }

@@ -3,7 +3,7 @@
 #define BTI_RENDER_STABLEHLO_H
 
 #include "base/str.h"
-#include "ir/node.h"
+#include "ir/plan.h"
 
 typedef struct bti_hlo_graph {
     const char *name;
@@ -22,5 +22,9 @@ typedef struct bti_hlo_graph {
 
 /* All sizes are numbers. UNIMPLEMENTED names an operation that StableHLO cannot say, and its line; RESOURCE_EXHAUSTED: memory is short. */
 bt_status bti_stablehlo_text(const bti_hlo_graph *graph, bti_str *text);
+
+/* The same of a segment of a plan: its inputs are the arguments, its outputs the results. aliases: by input, as above. */
+bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *segment, const int *aliases, bool highest,
+                                bti_str *text);
 
 #endif

@@ -116,7 +116,7 @@ static void delete_program(bti_pjrt_program *program) {
 
 static bool copy_source(bti_pjrt_program *program, const bti_segment_source *source) {
     size_t type_count = (size_t)(source->input_count + source->output_count);
-    program->hash = source->hash;
+    program->hash = source->hash[0];
     program->bytes = source->bytes;
     program->input_count = source->input_count;
     program->output_count = source->output_count;
@@ -148,7 +148,7 @@ static bt_status make_program(bti_pjrt_device *device, const bti_segment_source 
 /* One of the client's that was made of the same text, with one user more; NULL: there is none. Under the client's lock. */
 static bti_pjrt_program *find_shared(bti_pjrt_client *client, const bti_segment_source *source) {
     for (bti_pjrt_program *program = client->programs; program; program = program->next)
-        if (program->hash == source->hash && program->bytes == source->bytes &&
+        if (program->hash == source->hash[0] && program->bytes == source->bytes &&
             !memcmp(program->text, source->text, source->bytes)) {
             program->users++;
             return program;

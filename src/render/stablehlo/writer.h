@@ -98,6 +98,8 @@ void bti_hlo_order(bti_hlo *w, const bti_node *node, bti_hlo_value x);
 bti_hlo_value bti_hlo_product(bti_hlo *w, bti_hlo_value a, bti_hlo_value b, bti_type type);
 bti_hlo_value bti_hlo_conv(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
 void bti_hlo_attention(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+/* Of a function of the host's; false: StableHLO does not have it. */
+bool bti_hlo_library(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
 void bti_hlo_control(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
 
 #endif

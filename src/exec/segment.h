@@ -1,0 +1,12 @@
+/* The programs of segments. */
+#ifndef BTI_EXEC_SEGMENT_H
+#define BTI_EXEC_SEGMENT_H
+
+#include "exec/texts.h"
+#include "ir/plan.h"
+
+/* The program of the segment, at once or with those that are wanted. UNIMPLEMENTED names an operation that the device cannot do there. */
+bt_status bti_segment_ready(const bti_plan *plan, const bti_step *step, bti_program_wants *wants,
+                            bti_program **program);
+
+#endif
