@@ -22,7 +22,8 @@ enum {
 static atomic_int inside, opening; /* threads in calls of libraries, and in openings */
 static atomic_int forking;         /* threads in fork(): no opening begins */
 static atomic_bool closed;         /* the process is ending */
-static _Atomic(void (*)(void)) settle_at_end;
+enum { SETTLERS = 4 };
+static _Atomic(void (*)(void)) settle_at_end[SETTLERS];
 static _Thread_local int depth;     /* nested calls of enter */
 static _Thread_local int opened_at; /* depth of the outermost opening; 0: none */
 static _Thread_local bool ending, watched;
@@ -36,11 +37,18 @@ static void at_exit(void) {
     ending = true; /* on this thread even nested calls are refused */
     atomic_store(&closed, true);
     wait_for_others(&inside, depth > 0);
-    void (*settle)(void) = atomic_exchange(&settle_at_end, NULL);
-    if (settle) settle();
+    for (int i = 0; i < SETTLERS; i++) {
+        void (*settle)(void) = atomic_exchange(&settle_at_end[i], NULL);
+        if (settle) settle();
+    }
 }
 
-void bti_libraries_at_end(void (*settle)(void)) { atomic_store(&settle_at_end, settle); }
+void bti_libraries_at_end(void (*settle)(void)) {
+    for (int i = 0; i < SETTLERS; i++) {
+        void (*there)(void) = NULL;
+        if (atomic_compare_exchange_strong(&settle_at_end[i], &there, settle) || there == settle) return;
+    }
+}
 
 static bool enter(void) {
     if (ending) return false;
@@ -87,7 +95,7 @@ void bti_libraries_leave(void) {
 /* A forked child has no other thread. */
 static void forget_other_threads(void) {
     atomic_store(&forking, 0);
-    atomic_store(&settle_at_end, NULL);
+    for (int i = 0; i < SETTLERS; i++) atomic_store(&settle_at_end[i], NULL);
     atomic_store(&inside, depth > 0);
     atomic_store(&opening, opened_at > 0);
 }

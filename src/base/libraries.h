@@ -33,8 +33,8 @@ void bti_opening_end(const bti_opening *opening);
  * caller's. UNAVAILABLE when the process is ending. */
 bt_status bti_libraries_open(bt_status (*body)(void *context), void *context);
 
-/* The exit handler calls it once, when calls are refused and none is in progress: for a library whose own threads may still be at work then. Not in a forked child, which has
- * no other threads. */
+/* The exit handler calls it once, when calls are refused and none is in progress: for a library whose own threads may still be at work then (four such functions
+ * at most). Not in a forked child, which has no other threads. */
 void bti_libraries_at_end(void (*settle)(void));
 
 /* Makes this thread wait for openings in progress if it calls exit. Threads that use the library call it, once or more often. */

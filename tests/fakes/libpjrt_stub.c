@@ -231,6 +231,7 @@ static bti_pjrt_error *stub_client_create(bti_pjrt_client_options *args) {
 static bti_pjrt_error *stub_client_destroy(bti_pjrt_one *args) {
     ENTER("PJRT_Client_Destroy", bti_pjrt_one, object);
     if (stub_is(args->object, STUB_CLIENT, "PJRT_Client_Destroy")) stub_end(args->object);
+    stub_finish_all();
     for (int kind = STUB_BUFFER; kind < STUB_ERROR; kind++)
         if (stub_counted.live[kind]) stub_misused("PJRT_Client_Destroy: %d objects of kind %d are left", stub_counted.live[kind], kind);
     LEAVE(NULL);

@@ -127,6 +127,7 @@ void stub_call_back(void);
 void stub_drop_data(stub_data *data);
 void stub_draw(void); /* some of the work, drawn */
 void stub_finish(const stub_event *event);
+void stub_finish_all(void);
 
 bti_pjrt_error *stub_event_destroy(bti_pjrt_one *args);
 bti_pjrt_error *stub_event_is_ready(bti_pjrt_bool *args);

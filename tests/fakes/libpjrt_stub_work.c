@@ -191,6 +191,10 @@ void stub_finish(const stub_event *event) {
     while (!event->ready && pending) complete_one();
 }
 
+void stub_finish_all(void) {
+    while (pending) complete_one();
+}
+
 static void begin(stub_work *work) {
     work->next = pending;
     pending = work;
@@ -226,11 +230,12 @@ bti_pjrt_error *stub_event_is_ready(bti_pjrt_bool *args) {
     LEAVE(NULL);
 }
 bti_pjrt_error *stub_event_await(bti_pjrt_one *args) {
-    ENTER("PJRT_Event_Await", bti_pjrt_one, object);
+    bti_pjrt_error *failed = stub_enter("PJRT_Event_Await", args->size, BTI_PJRT_SIZE(bti_pjrt_one, object));
     if (!stub_is(args->object, STUB_EVENT, "PJRT_Event_Await")) REFUSE("no event");
     const stub_event *event = args->object;
     stub_finish(event);
     if (!event->ready) stub_misused("PJRT_Event_Await: an event that never comes");
+    if (failed) LEAVE(failed); /* as if that were the event's */
     LEAVE(event->failed ? stub_fail(event->failed, "the stub fails late") : NULL);
 }
 bti_pjrt_error *stub_event_on_ready(bti_pjrt_on_ready *args) {

@@ -3,6 +3,7 @@
 #define BERTH_TESTS_SUPPORT_PJRT_STUB_H
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include "fakes/libpjrt_stub.h"
 #include "support/pjrt.h"

@@ -1,9 +1,11 @@
 /* A client of a plugin, one in the process, which its devices share; and what it tells of them. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/libraries.h"
 #include "drivers/pjrt/device.h"
 
 static bt_status list_devices(bti_pjrt_client *client) {
@@ -41,6 +43,34 @@ static void delete_client(bti_pjrt_client *client) {
     bti_free(client);
 }
 
+void bti_pjrt_client_close(bti_pjrt_client *client) {
+    if (client->open) return;
+    bti_pjrt_plugin_at(client->plugin->number)->client = NULL;
+    delete_client(client);
+}
+
+/* --- the end of the process: a plugin's threads may be at work on what was launched, and its own exit handlers follow ------------ */
+
+enum { PATIENCE_MS = 10000 };
+
+static void settle_client(bti_pjrt_client *client) {
+    for (bti_pjrt_device *device = client->open; device; device = device->next)
+        for (int ms = 0; !bti_pjrt_is_idle(device) && ms < PATIENCE_MS; ms++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    bti_pjrt_client_close(client); /* if only a probe has made it */
+}
+
+static void settle(void) {
+    bti_pjrt_plugins_begin();
+    for (int i = 0; i < BTI_PJRT_PLUGINS; i++) {
+        const bti_pjrt_plugin *plugin = bti_pjrt_plugin_at(i);
+        if (plugin && plugin->client && plugin->client->process == (long)getpid()) settle_client(plugin->client);
+    }
+    bti_pjrt_plugins_end();
+}
+
+/* --- opening ----------------------------------------------------------------------------------------------------------- */
+
 bt_status bti_pjrt_client_open(bti_pjrt_plugin *plugin, bti_pjrt_client **opened) {
     BTI_TRY(bti_pjrt_plugin_start(plugin));
     if (plugin->client && plugin->client->process != (long)getpid())
@@ -52,17 +82,13 @@ bt_status bti_pjrt_client_open(bti_pjrt_plugin *plugin, bti_pjrt_client **opened
     if (!client) return bti_no_memory();
     bti_lock_init(&client->lock, BTI_LOCK_pjrt_programs);
     bt_status status = make_client(plugin, client);
-    if (status == BT_OK)
-        *opened = plugin->client = client;
-    else
+    if (status != BT_OK) {
         delete_client(client);
-    return status;
-}
-
-void bti_pjrt_client_close(bti_pjrt_client *client) {
-    if (client->users) return;
-    bti_pjrt_plugin_at(client->plugin->number)->client = NULL;
-    delete_client(client);
+        return status;
+    }
+    *opened = plugin->client = client;
+    bti_libraries_at_end(settle);
+    return BT_OK;
 }
 
 /* --- devices ------------------------------------------------------------------------------------------------------------ */

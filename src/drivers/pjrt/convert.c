@@ -52,41 +52,60 @@ static void end_loan(bti_pjrt_error *error, void *data) {
     bti_free(ended);
 }
 
-/* The store is the plugin's to read until the event. An error of a transfer is one of the buffer, too. */
-static void lend_until(bti_pjrt_device *device, loan *lent, void *event) {
+/* The store is the plugin's to read until the event. An error of the transfer is one of the buffer, too. */
+static bt_status lend_until(bti_pjrt_device *device, loan *lent, void *event) {
     bti_pjrt_on_ready args = {
         .size = BTI_PJRT_SIZE(bti_pjrt_on_ready, data), .event = event, .call = end_loan, .data = lent};
-    bti_pjrt_error *error = event ? device->calls->event_on_ready(&args) : NULL;
-    bti_pjrt_drop(device->calls, device->calls->event_destroy, event);
-    bti_pjrt_ignore(device->calls, error);
-    if (!event || error) end_loan(NULL, lent); /* of an event that takes no function there is none to hear of its end */
+    bt_status status = bti_pjrt_try(device, "an upload", device->calls->event_on_ready(&args));
+    if (status == BT_OK) bti_pjrt_drop(device->calls, device->calls->event_destroy, event);
+    return status;
 }
 
-static bt_status make_buffer(bti_pjrt_device *device, bti_pjrt_store *store, bti_pjrt_buffer *buffer) {
+/* An event that takes no function is waited for; of zero copy it comes when the buffer goes. */
+static void give_up(bti_pjrt_device *device, loan *lent, bti_pjrt_buffer *buffer, void *event) {
+    bti_pjrt_drop(device->calls, device->calls->buffer_destroy, buffer->handle);
+    buffer->handle = NULL;
+    bti_error *cause = bti_error_last();
+    (void)!bti_pjrt_await(device, "an upload", event);
+    bti_error_put_back(cause);
+    end_loan(NULL, lent);
+}
+
+static bt_status send_bytes(bti_pjrt_device *device, const bti_pjrt_store *store, bti_pjrt_buffer *buffer, int semantics,
+                            void **event) {
     int type;
     BTI_TRY(bti_pjrt_type(buffer->type.dtype, &type));
-    bool waits = !device->calls->event_on_ready;
-    loan *lent = waits ? NULL : bti_alloc(sizeof *lent);
-    if (!waits && !lent) return bti_no_memory();
     bti_pjrt_from_host args = {.size = BTI_PJRT_SIZE(bti_pjrt_from_host, buffer),
                                .client = device->client->handle,
                                .data = store->at,
                                .type = type,
                                .shape = buffer->type.shape,
                                .rank = (size_t)buffer->type.rank,
-                               .semantics = waits                    ? BTI_PJRT_DURING_CALL
-                                            : device->client->is_cpu ? BTI_PJRT_ZERO_COPY
-                                                                     : BTI_PJRT_UNTIL_COPIED,
+                               .semantics = semantics,
                                .device = device->handle};
-    bt_status status = bti_pjrt_try(device, "an upload", device->calls->buffer_from_host(&args));
-    if (status == BT_OK) buffer->handle = args.buffer;
-    if (status == BT_OK && !args.buffer) status = bti_fail(BT_INTERNAL, "%s: an upload gave no buffer", device->name);
-    if (waits) {
-        if (status == BT_OK) status = bti_pjrt_await(device, "an upload", args.done);
+    BTI_TRY(bti_pjrt_try(device, "an upload", device->calls->buffer_from_host(&args)));
+    buffer->handle = args.buffer;
+    *event = args.done;
+    return args.buffer && args.done ? BT_OK : bti_fail(BT_INTERNAL, "%s: an upload gave no buffer", device->name);
+}
+
+static bt_status make_buffer(bti_pjrt_device *device, bti_pjrt_store *store, bti_pjrt_buffer *buffer) {
+    void *event = NULL;
+    if (!device->calls->event_on_ready) {
+        BTI_TRY(send_bytes(device, store, buffer, BTI_PJRT_DURING_CALL, &event));
+        return bti_pjrt_await(device, "an upload", event);
+    }
+    loan *lent = bti_alloc(sizeof *lent);
+    if (!lent) return bti_no_memory();
+    *lent = (loan){device->calls, bti_pjrt_store_retain(store)};
+    int semantics = device->client->is_cpu ? BTI_PJRT_ZERO_COPY : BTI_PJRT_UNTIL_COPIED;
+    bt_status status = send_bytes(device, store, buffer, semantics, &event);
+    if (status != BT_OK) {
+        end_loan(NULL, lent);
         return status;
     }
-    *lent = (loan){device->calls, bti_pjrt_store_retain(store)};
-    lend_until(device, lent, status == BT_OK ? args.done : NULL);
+    status = lend_until(device, lent, event);
+    if (status != BT_OK) give_up(device, lent, buffer, event);
     return status;
 }
 

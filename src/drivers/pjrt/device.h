@@ -39,7 +39,7 @@ bool bti_pjrt_bytes(const bti_type *type, size_t *bytes);
 bool bti_pjrt_same_type(const bti_type *a, const bti_type *b);
 
 /* --- search.c -------------------------------------------------------------------------------------------------------- */
-enum { BTI_PJRT_PLUGINS = 16, BTI_PJRT_PATH = 1024, BTI_PJRT_DEVICES = 64 };
+enum { BTI_PJRT_PLUGINS = 32, BTI_PJRT_PATH = 1024, BTI_PJRT_DEVICES = 64 };
 typedef struct bti_pjrt_named {
     bt_kind kind;
     char path[BTI_PJRT_PATH];
@@ -77,7 +77,7 @@ struct bti_pjrt_client {
     void *handle;
     void *const *devices; /* addressable by this process */
     int device_count;
-    int users; /* open devices, under the lock of plugins */
+    struct bti_pjrt_device *open; /* devices, under the lock of plugins */
     long process;
     char platform[32], version[256];
     bool is_cpu;     /* its devices are the host's CPU */
@@ -89,7 +89,7 @@ struct bti_pjrt_client {
 };
 /* The client of a plugin, made when there is none. It stays until bti_pjrt_client_close, or the end of the process. */
 bt_status bti_pjrt_client_open(bti_pjrt_plugin *plugin, bti_pjrt_client **client);
-/* Destroys it when no device uses it. Both under the lock of plugins. */
+/* Destroys it when no device of it is open. Both under the lock of plugins. */
 void bti_pjrt_client_close(bti_pjrt_client *client);
 /* Free and total bytes; false: not known. */
 bool bti_pjrt_client_memory(const bti_pjrt_client *client, int device, size_t *free_bytes, size_t *total_bytes);
@@ -106,6 +106,7 @@ typedef struct bti_pjrt_launch bti_pjrt_launch;
 typedef struct bti_pjrt_fault bti_pjrt_fault;
 typedef struct bti_pjrt_slot bti_pjrt_slot;
 typedef struct bti_pjrt_device {
+    struct bti_pjrt_device *next; /* of the client's that are open */
     bti_pjrt_client *client;
     const bti_pjrt_calls *calls; /* the client's */
     void *handle;

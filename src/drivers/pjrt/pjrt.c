@@ -1,7 +1,6 @@
 /* PJRT's devices: the driver's table, opening and closing. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "drivers/pjrt/device.h"
@@ -16,7 +15,11 @@ static bt_status acquire_client(bti_pjrt_device *device) {
                               : bti_fail(BT_UNAVAILABLE, "pjrt: no plugin has number %d", device->ordinal >> 16);
     if (status == BT_OK && device->index >= device->client->device_count)
         status = bti_fail(BT_UNAVAILABLE, "%s: its device %d no longer exists", plugin->path, device->index);
-    if (status == BT_OK) device->client->users++;
+    if (status == BT_OK) {
+        device->calls = device->client->calls;
+        device->next = device->client->open;
+        device->client->open = device;
+    }
     bti_pjrt_plugins_end();
     return status;
 }
@@ -26,7 +29,11 @@ static void pjrt_close_device(void *opened) {
     bti_pjrt_forget_launches(device);
     bti_pjrt_free_all(device);
     bti_pjrt_plugins_begin();
-    device->client->users--;
+    for (bti_pjrt_device **at = &device->client->open; *at; at = &(*at)->next)
+        if (*at == device) {
+            *at = device->next;
+            break;
+        }
     bti_pjrt_client_close(device->client);
     bti_pjrt_plugins_end();
     bti_lock_destroy(&device->slots_lock);
@@ -42,17 +49,18 @@ static bt_status pjrt_open_device(int ordinal, const bti_allocator *allocator, v
     if (!device) return bti_no_memory();
     device->ordinal = ordinal;
     device->index = ordinal & 0xffff;
+    bti_lock_init(&device->slots_lock, BTI_LOCK_pjrt_slots);
+    bti_lock_init(&device->events_lock, BTI_LOCK_pjrt_events);
     bt_status status = acquire_client(device);
     if (status != BT_OK) {
+        bti_lock_destroy(&device->slots_lock);
+        bti_lock_destroy(&device->events_lock);
         bti_free(device);
         return status;
     }
-    device->calls = device->client->calls;
     device->handle = device->client->devices[device->index];
     bti_pjrt_client_kind(device->client, device->index, kind, sizeof kind);
     snprintf(device->name, sizeof device->name, "pjrt%d:%d (%s)", ordinal >> 16, device->index, kind);
-    bti_lock_init(&device->slots_lock, BTI_LOCK_pjrt_slots);
-    bti_lock_init(&device->events_lock, BTI_LOCK_pjrt_events);
     *opened = device;
     return BT_OK;
 }

@@ -41,7 +41,7 @@ static const char *add_named(const char *item, size_t length, bti_pjrt_named *na
     one.path[length] = '\0';
     for (int i = 0; i < *count; i++)
         if (!strcmp(named[i].path, one.path)) return "a path is named twice";
-    if (*count == BTI_PJRT_PLUGINS) return "it names more than 16 plugins";
+    if (*count == BTI_PJRT_PLUGINS) return "it names more than 32 plugins";
     named[(*count)++] = one;
     return NULL;
 }
