@@ -219,6 +219,7 @@ struct bti_pjrt_program {
     int users;        /* of those that are shared, under the client's lock */
     bool is_portable; /* runs on each device of the client */
     void *executable;
+    void *own[BTI_PJRT_DEVICES]; /* by device: of one that runs on each by its word, and did not on that device; NULL */
     uint64_t hash;
     char *text;
     size_t bytes;
@@ -228,8 +229,8 @@ struct bti_pjrt_program {
 };
 bt_status bti_pjrt_program_load(void *device, const bti_program_source *source, void **program);
 void bti_pjrt_program_free(void *device, const bti_program_source *source, void *program);
-/* The program compiled for this device alone; *executable is the caller's to destroy. */
-bt_status bti_pjrt_compile_for(bti_pjrt_device *device, const bti_pjrt_program *program, void **executable);
+/* Compiles the program once more, for this device alone: its `own`. */
+bt_status bti_pjrt_compile_own(bti_pjrt_device *device, bti_pjrt_program *program);
 
 /* --- launch.c -------------------------------------------------------------------------------------------------------- */
 bt_status bti_pjrt_launch_segment(void *device, void *program, const uint64_t *addresses);

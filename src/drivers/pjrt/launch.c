@@ -92,49 +92,6 @@ static bt_status execute(run *r, void *executable, void *device) {
     return bti_pjrt_try(r->device, "running a segment", r->device->calls->execute(&args));
 }
 
-/* --- programs that turn out not to run on each device --------------------------------------------------------------------- */
-
-typedef struct compilation {
-    bti_pjrt_device *device;
-    const bti_pjrt_program *program;
-    void *executable;
-} compilation;
-
-static bt_status compile_again(void *context) {
-    compilation *of = context;
-    return bti_pjrt_compile_for(of->device, of->program, &of->executable);
-}
-
-/* A plugin may compile a program for any device, and then refuse to run it on the one that is asked for. Once only: from then on programs are compiled for their device. */
-static bt_status execute_alone(run *r) {
-    bti_pjrt_client *client = r->device->client;
-    compilation again = {r->device, r->program, NULL};
-    bti_error *refusal = bti_error_last();
-    bt_status status = bti_libraries_open(compile_again, &again);
-    if (status == BT_OK) status = execute(r, again.executable, NULL);
-    if (again.executable) bti_pjrt_drop(client->calls, client->calls->loaded_destroy, again.executable);
-    if (status == BT_OK) {
-        atomic_store(&client->portable, -1);
-        bti_error_release(refusal);
-        return BT_OK;
-    }
-    status = bti_fail_with(refusal);
-    bti_error_release(refusal);
-    return status;
-}
-
-static bt_status execute_here(run *r) {
-    bti_pjrt_client *client = r->device->client;
-    if (!r->program->is_portable) return execute(r, r->program->executable, NULL);
-    int known = atomic_load(&client->portable);
-    bt_status status = execute(r, r->program->executable, r->device->handle);
-    if (status == BT_OK && !known) atomic_store(&client->portable, 1);
-    bool refused = status == BT_UNIMPLEMENTED || status == BT_INVALID_ARGUMENT;
-    return refused && known <= 0 ? execute_alone(r) : status;
-}
-
-/* --- what comes of it ------------------------------------------------------------------------------------------------------- */
-
 static bool is_deleted(const bti_pjrt_device *device, void *buffer) {
     bti_pjrt_bool args = {.size = BTI_PJRT_SIZE(bti_pjrt_bool, result), .object = buffer};
     if (!device->calls->buffer_is_deleted) return false;
@@ -142,6 +99,47 @@ static bool is_deleted(const bti_pjrt_device *device, void *buffer) {
     bti_pjrt_ignore(device->calls, error);
     return !error && args.result;
 }
+
+/* --- programs that turn out not to run on each device --------------------------------------------------------------------- */
+
+static bt_status compile_own(void *context) {
+    run *r = context;
+    return bti_pjrt_compile_own(r->device, r->program);
+}
+
+static bool lacks_inputs(const run *r) {
+    for (int i = 0; i < r->program->input_count; i++)
+        if (is_deleted(r->device, r->handles[i])) return true;
+    return false;
+}
+
+/* A plugin may compile a program for any device, and then refuse to run it on the one that is asked for. It is compiled again for that one; if that runs, later programs are compiled for
+ * their devices at once. */
+static bt_status execute_own(run *r) {
+    bti_pjrt_client *client = r->device->client;
+    bti_error *refusal = bti_error_last();
+    bt_status status = bti_libraries_open(compile_own, r);
+    if (status == BT_OK) status = execute(r, r->program->own[r->device->index], NULL);
+    if (status == BT_OK)
+        atomic_store(&client->portable, -1);
+    else
+        status = bti_fail_with(refusal);
+    bti_error_release(refusal);
+    return status;
+}
+
+static bt_status execute_here(run *r) {
+    bti_pjrt_client *client = r->device->client;
+    void *own = r->program->own[r->device->index];
+    if (own || !r->program->is_portable) return execute(r, own ? own : r->program->executable, NULL);
+    int known = atomic_load(&client->portable);
+    bt_status status = execute(r, r->program->executable, r->device->handle);
+    if (status == BT_OK && !known) atomic_store(&client->portable, 1);
+    bool refused = known <= 0 && (status == BT_UNIMPLEMENTED || status == BT_INVALID_ARGUMENT);
+    return refused && !lacks_inputs(r) ? execute_own(r) : status;
+}
+
+/* --- what comes of it ------------------------------------------------------------------------------------------------------- */
 
 /* Inputs whose memory the failed run has used up are lost; all else is as before. */
 static void mark_lost(run *r) {

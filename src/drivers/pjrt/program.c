@@ -82,11 +82,15 @@ static bt_status compile(bti_pjrt_device *device, const char *text, size_t bytes
     return BT_OK;
 }
 
-bt_status bti_pjrt_compile_for(bti_pjrt_device *device, const bti_pjrt_program *program, void **executable) {
+static bt_status compile_for(bti_pjrt_device *device, const bti_pjrt_program *program, void **executable) {
     int id;
     BTI_TRY(bti_pjrt_client_id(device->client, device->index, &id));
     options how = make_options(device->client, id, false);
     return compile(device, program->text, program->bytes, &how, executable);
+}
+
+bt_status bti_pjrt_compile_own(bti_pjrt_device *device, bti_pjrt_program *program) {
+    return compile_for(device, program, &program->own[device->index]);
 }
 
 static bt_status compile_program(bti_pjrt_device *device, bti_pjrt_program *program) {
@@ -99,7 +103,7 @@ static bt_status compile_program(bti_pjrt_device *device, bti_pjrt_program *prog
         if (status == BT_OK || atomic_load(&client->portable) > 0) return status;
         if (status != BT_UNIMPLEMENTED && status != BT_INVALID_ARGUMENT) return status;
     }
-    return bti_pjrt_compile_for(device, program, &program->executable);
+    return compile_for(device, program, &program->executable);
 }
 
 /* The program has so many results as the source says. */
@@ -120,6 +124,7 @@ static bt_status check_outputs(bti_pjrt_device *device, const bti_pjrt_program *
 static void delete_program(bti_pjrt_program *program) {
     const bti_pjrt_calls *calls = program->client->calls;
     bti_pjrt_drop(calls, calls->loaded_destroy, program->executable);
+    for (int d = 0; d < BTI_PJRT_DEVICES; d++) bti_pjrt_drop(calls, calls->loaded_destroy, program->own[d]);
     bti_free(program->text);
     bti_free(program->types);
     bti_free(program->aliases);

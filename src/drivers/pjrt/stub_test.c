@@ -1,0 +1,446 @@
+// timeout: 120
+// labels: valgrind
+/* The driver on the stub plugin: slots, types, copies, memory that is given, events. */
+#include "support/pjrt_stub.h"
+
+static const float one[] = {1, 2, 3, 4}, ten[] = {10, 20, 30, 40}, sum[] = {11, 22, 33, 44}, more[] = {21, 42, 63, 84};
+enum { BYTES = sizeof one };
+#define ADD_TYPES ((bti_type[]){FLOATS(4), FLOATS(4), FLOATS(4)})
+
+static void *load_add(bti_pjrt_device *device, bool in_place) {
+    void *program;
+    OK(load_segment(device, in_place ? stub_add_in_place : stub_add, 2, 1, ADD_TYPES, in_place ? (int[]){0, -1} : NULL,
+                    &program));
+    return program;
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------------------- */
+
+static void slots_have_addresses(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    uint64_t a, b, again;
+    size_t offset;
+    bti_pjrt_slot *slot;
+    open_stub("{}", &device, 1);
+    a = new_memory(device, 100), b = new_memory(device, (size_t)1 << 36);
+    assert_int_equal(a, UINT64_C(1) << 36);
+    assert_int_equal(b, UINT64_C(2) << 36);
+    OK(bti_pjrt_find(device, a + 60, 40, &slot, &offset));
+    assert_int_equal(offset, 60);
+    FAILS(bti_pjrt_find(device, a + 60, 41, &slot, &offset), BT_INTERNAL, "do not lie within memory of this device");
+    FAILS(bti_pjrt_find(device, UINT64_C(3) << 36, 0, &slot, &offset), BT_INTERNAL, "pjrt0:0 (Stub v1): ");
+    FAILS(bti_pjrt_find(device, 0, 0, &slot, &offset), BT_INTERNAL, "do not lie");
+    FAILS(bti_pjrt_alloc(device, ((size_t)1 << 36) + 1, &again), BT_RESOURCE_EXHAUSTED, "there can be 64 GiB in one piece");
+    pjrt->free(device, a, 100);
+    FAILS(bti_pjrt_find(device, a, 1, &slot, &offset), BT_INTERNAL, "do not lie");
+    assert_int_equal(new_memory(device, 5), a);
+    float got;
+    FAILS(pjrt->download(device, &got, a, 4), BT_INTERNAL, "4 bytes are asked for where 0 were written");
+    close_stub(&device, 1);
+}
+
+static void parts_are_uploaded_and_downloaded(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    char got[16] = "";
+    open_stub("{}", &device, 1);
+    uint64_t x = new_memory(device, 16);
+    OK(pjrt->upload(device, x + 4, "abcd", 4));
+    OK(pjrt->upload(device, x + 8, "efgh", 4));
+    OK(pjrt->fill(device, x + 12, 'z', 4));
+    OK(pjrt->download(device, got, x, 16));
+    assert_memory_equal(got, "\0\0\0\0abcdefghzzzz", 16);
+    OK(pjrt->download(device, got, x + 6, 4));
+    assert_memory_equal(got, "cdef", 4);
+    OK(pjrt->fill(device, x, 'y', 16));
+    OK(pjrt->download(device, got, x, 16));
+    assert_memory_equal(got, "yyyyyyyyyyyyyyyy", 16);
+    assert_int_equal(stub_count().live[STUB_BUFFER], 0); /* nothing has asked for an array */
+    close_stub(&device, 1);
+}
+
+/* A part that is written into an array of the plugin's: the rest is fetched. */
+static void a_part_of_a_result_is_written(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    open_stub("{\"seed\": 3}", &device, 1);
+    void *program = load_add(device, false);
+    uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+    OK(pjrt->upload(device, z + 4, &ten[0], 4));
+    expect_floats(device, z, (float[]){11, 10, 33, 44}, 4);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    OK(pjrt->fill(device, z + 8, 0, 8));
+    expect_floats(device, z, (float[]){21, 30, 0, 0}, 4);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+    float got[4];
+    for (int i = 0; i < 4; i++) OK(pjrt->download(device, got + i, z + 4 * (unsigned)i, 4));
+    assert_memory_equal(got, sum, BYTES);
+    finish(device);
+    pjrt->program_free(device, NULL, program);
+    close_stub(&device, 1);
+}
+
+/* What a launch in flight reads stays: an upload, a copy or a fill puts other contents into the slot. */
+static void launches_keep_what_they_read(void **state) {
+    (void)state;
+    for (int seed = 1; seed < 30; seed++) {
+        bti_pjrt_device *device;
+        char settings[80];
+        snprintf(settings, sizeof settings, "{\"seed\": %d, \"platform\": \"%s\"}", seed, seed % 2 ? "cpu" : "tpu");
+        open_stub(settings, &device, 1);
+        void *program = load_add(device, false);
+        uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES),
+                 w = new_memory(device, BYTES);
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+        OK(pjrt->upload(device, y, one, BYTES));
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, w}));
+        OK(pjrt->fill(device, x, 0, BYTES));
+        OK(pjrt->copy(device, y, x, BYTES));
+        expect_floats(device, w, (float[]){2, 4, 6, 8}, 4);
+        expect_floats(device, z, sum, 4);
+        expect_floats(device, y, (float[]){0, 0, 0, 0}, 4);
+        for (int i = 0; i < 20; i++) {
+            OK(pjrt->launch_segment(device, program, (uint64_t[]){w, z, w}));
+            if (i == 10) pjrt->free(device, z, BYTES), z = new_array(device, one, BYTES);
+        }
+        expect_floats(device, w, (float[]){2 + 11 * 11 + 9, 4 + 22 * 11 + 18, 6 + 33 * 11 + 27, 8 + 44 * 11 + 36}, 4);
+        finish(device);
+        pjrt->program_free(device, NULL, program);
+        close_stub(&device, 1);
+    }
+}
+
+static void another_type_is_made_anew(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    void *copy;
+    open_stub("{}", &device, 1);
+    void *program = load_add(device, false);
+    OK(load_segment(device, stub_copy, 1, 1, (bti_type[]){FLOATS(2, 2), FLOATS(2, 2)}, NULL, &copy));
+    uint64_t x = new_array(device, one, BYTES), y = new_memory(device, BYTES), z = new_memory(device, BYTES);
+    OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y})); /* bytes that had no type yet */
+    assert_int_equal(atomic_load(&device->retyped), 0);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){y, y, z}));
+    assert_int_equal(atomic_load(&device->retyped), 1); /* and y keeps the new type */
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){y, y, z}));
+    assert_int_equal(atomic_load(&device->retyped), 1);
+    expect_floats(device, z, (float[]){2, 4, 6, 8}, 4);
+    expect_floats(device, y, one, 4);
+    finish(device);
+    pjrt->program_free(device, NULL, program);
+    pjrt->program_free(device, NULL, copy);
+    close_stub(&device, 1);
+}
+
+static void rows_come_in_their_order(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    void *copy;
+    const float a[6] = {1, 2, 3, 4, 5, 6};
+    open_stub("{}", &device, 1);
+    OK(load_segment(device, stub_copy, 1, 1, (bti_type[]){FLOATS(2, 3), FLOATS(2, 3)}, NULL, &copy));
+    uint64_t x = new_array(device, a, sizeof a), y = new_memory(device, sizeof a);
+    OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}));
+    expect_floats(device, y, a, 6);
+    finish(device);
+    pjrt->program_free(device, NULL, copy);
+    close_stub(&device, 1);
+}
+
+static void all_dtypes_have_types(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    open_stub("{}", &device, 1);
+    for (int dtype = 0; dtype < BT_DTYPE_COUNT; dtype++) {
+        void *copy;
+        unsigned char sent[64], got[64];
+        size_t bytes = 4 * bt_dtype_size((bt_dtype)dtype);
+        const bti_type type = type_of((bt_dtype)dtype, 1, (int64_t[]){4});
+        for (size_t i = 0; i < bytes; i++) sent[i] = (unsigned char)(i * 3 + 1);
+        OK(load_segment(device, stub_copy, 1, 1, (bti_type[]){type, type}, NULL, &copy));
+        uint64_t x = new_array(device, sent, bytes), y = new_memory(device, bytes);
+        OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}));
+        OK(pjrt->download(device, got, y, bytes));
+        assert_memory_equal(got, sent, bytes);
+        pjrt->program_free(device, NULL, copy);
+    }
+    close_stub(&device, 1);
+}
+
+/* --- giving memory ------------------------------------------------------------------------------------------------------------ */
+
+static void memory_is_given_where_it_can_be(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    open_stub("{\"seed\": 5}", &device, 1);
+    void *program = load_add(device, true);
+    uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES);
+    int before = stub_count().given;
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z})); /* another address */
+    assert_int_equal(stub_count().given, before);
+    expect_floats(device, z, sum, 4);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    assert_int_equal(stub_count().given, before + 1);
+    OK(pjrt->copy(device, x, z, BYTES)); /* a second owner */
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    assert_int_equal(stub_count().given, before + 1);
+    expect_floats(device, x, more, 4);
+    expect_floats(device, z, (float[]){31, 62, 93, 124}, 4);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, z, z})); /* read twice */
+    assert_int_equal(stub_count().given, before + 1);
+    expect_floats(device, z, (float[]){62, 124, 186, 248}, 4);
+    finish(device);
+    pjrt->program_free(device, NULL, program);
+    close_stub(&device, 1);
+}
+
+static void a_refused_run_changes_nothing(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    open_stub("{}", &device, 1);
+    void *program = load_add(device, true);
+    uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES);
+    stub_set("{\"fail\": {\"PJRT_LoadedExecutable_Execute\": [1, 13]}}");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_INTERNAL,
+          "pjrt0:0 (Stub v1): running a segment: the stub fails in PJRT_LoadedExecutable_Execute");
+    expect_floats(device, x, one, 4);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}));
+    expect_floats(device, x, sum, 4);
+    finish(device);
+    pjrt->program_free(device, NULL, program);
+    close_stub(&device, 1);
+}
+
+/* A plugin that has used up what it was given before it refuses. */
+static void lost_elements_are_said_to_be(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    void *program;
+    float got[4];
+    open_stub("{\"uses_up\": true}", &device, 1);
+    OK(load_segment(device, stub_add_in_place, 2, 1, (bti_type[]){FLOATS(4), FLOATS(3), FLOATS(4)}, (int[]){0, -1}, &program));
+    uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, 12);
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_INVALID_ARGUMENT, "arrays of other sizes");
+    FAILS(pjrt->download(device, got, x, BYTES), BT_INTERNAL,
+          "these elements are lost: their memory was given to a segment that failed: ");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_INTERNAL, "arrays of other sizes");
+    FAILS(pjrt->upload(device, x + 4, one, 4), BT_INTERNAL, "lost");
+    OK(pjrt->upload(device, x, one, BYTES));
+    expect_floats(device, x, one, 4);
+    pjrt->program_free(device, NULL, program);
+    close_stub(&device, 1);
+}
+
+/* --- events ------------------------------------------------------------------------------------------------------------------- */
+
+/* The error of a run is that of the next event, and of what reads its results. */
+static void late_errors_are_the_events(void **state) {
+    (void)state;
+    for (int seed = 1; seed < 20; seed++) {
+        bti_pjrt_device *device;
+        char settings[60];
+        float got[4];
+        bti_event events[4];
+        snprintf(settings, sizeof settings, "{\"seed\": %d, \"late\": [2, 8]}", seed);
+        open_stub(settings, &device, 1);
+        void *program = load_add(device, false);
+        uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), at[4];
+        for (int i = 0; i < 4; i++) {
+            at[i] = new_memory(device, BYTES);
+            OK(pjrt->launch_segment(device, program, (uint64_t[]){i == 2 ? at[1] : x, y, at[i]}));
+            OK(pjrt->record(device, &events[i]));
+        }
+        OK(pjrt->wait(device, events[3]));
+        OK(pjrt->wait(device, events[0]));
+        FAILS(pjrt->wait(device, events[1]), BT_RESOURCE_EXHAUSTED, "pjrt0:0 (Stub v1): work that was launched: the stub fails late");
+        OK(pjrt->wait(device, events[1])); /* told once */
+        FAILS(pjrt->sync(device), BT_RESOURCE_EXHAUSTED, "fails late");
+        FAILS(pjrt->wait(device, events[2]), BT_RESOURCE_EXHAUSTED, "fails late");
+        OK(pjrt->sync(device));
+        FAILS(pjrt->download(device, got, at[1], BYTES), BT_RESOURCE_EXHAUSTED, "a download: the stub fails late");
+        expect_floats(device, at[3], sum, 4);
+        pjrt->program_free(device, NULL, program);
+        close_stub(&device, 1);
+    }
+}
+
+static void events_are_complete_with_all_before(void **state) {
+    (void)state;
+    for (int seed = 1; seed < 30; seed++) {
+        bti_pjrt_device *device;
+        char settings[60];
+        bti_event first, second;
+        bool done;
+        snprintf(settings, sizeof settings, "{\"seed\": %d}", seed);
+        open_stub(settings, &device, 1);
+        void *program = load_add(device, false);
+        uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), at[8];
+        OK(pjrt->record(device, &first)); /* after nothing */
+        OK(pjrt->query(device, first, &done));
+        assert_true(done);
+        OK(pjrt->wait(device, first));
+        for (int i = 0; i < 8; i++) {
+            at[i] = new_memory(device, BYTES);
+            OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, at[i]}));
+            if (i == 3) OK(pjrt->record(device, &first));
+        }
+        OK(pjrt->record(device, &second));
+        int looks = 0;
+        do {
+            OK(pjrt->query(device, second, &done));
+        } while (!done && ++looks < 10000);
+        assert_true(done);
+        OK(pjrt->query(device, first, &done));
+        assert_true(done);
+        assert_true(bti_pjrt_is_idle(device));
+        OK(pjrt->wait(device, second));
+        OK(pjrt->wait(device, first));
+        pjrt->program_free(device, NULL, program);
+        close_stub(&device, 1);
+    }
+}
+
+static void a_late_upload_fails_what_reads_it(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    bti_event event;
+    open_stub("{\"late_upload\": [2, 8], \"seed\": 2}", &device, 1);
+    void *program = load_add(device, false);
+    uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES);
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+    OK(pjrt->record(device, &event));
+    FAILS(pjrt->wait(device, event), BT_RESOURCE_EXHAUSTED, "fails late");
+    pjrt->program_free(device, NULL, program);
+    close_stub(&device, 1);
+}
+
+static void a_lost_device_stays_lost(void **state) {
+    (void)state;
+    bti_pjrt_device *devices[2];
+    float got[4];
+    uint64_t address;
+    open_stub("{\"lost_after\": 2}", devices, 2);
+    void *program = load_add(devices[0], false);
+    uint64_t x = new_array(devices[0], one, BYTES), z = new_memory(devices[0], BYTES), other = new_array(devices[1], one, BYTES);
+    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}));
+    FAILS(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}), BT_UNAVAILABLE, "the device is gone");
+    const char *words = "pjrt0:0 (Stub v1) is lost since an earlier failure (";
+    FAILS(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}), BT_UNAVAILABLE, words);
+    FAILS(pjrt->upload(devices[0], x, one, 4), BT_UNAVAILABLE, words);
+    FAILS(pjrt->download(devices[0], got, z, BYTES), BT_UNAVAILABLE, "the device is gone");
+    FAILS(pjrt->alloc(devices[0], 4, &address), BT_UNAVAILABLE, words);
+    FAILS(pjrt->fill(devices[0], x, 0, 4), BT_UNAVAILABLE, words);
+    FAILS(pjrt->copy(devices[0], x, z, 4), BT_UNAVAILABLE, words);
+    FAILS(pjrt->peer_copy(devices[1], other, devices[0], z, BYTES), BT_UNAVAILABLE, words);
+    FAILS(pjrt->sync(devices[0]), BT_UNAVAILABLE, "pjrt0:0 (Stub v1)");
+    OK(pjrt->download(devices[1], got, other, BYTES)); /* what lies on the host */
+    pjrt->program_free(devices[0], NULL, program);
+    close_stub(devices, 2);
+}
+
+/* --- several devices ------------------------------------------------------------------------------------------------------------ */
+
+static void copies_between(const char *settings, bool moved) {
+    bti_pjrt_device *devices[2];
+    open_stub(settings, devices, 2);
+    void *program = load_add(devices[0], false);
+    uint64_t x = new_array(devices[0], one, BYTES), y = new_array(devices[0], ten, BYTES), z = new_memory(devices[0], BYTES);
+    uint64_t there = new_memory(devices[1], BYTES), raw = new_memory(devices[1], BYTES);
+    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, y, z}));
+    finish(devices[0]);
+    int buffers = stub_count().live[STUB_BUFFER];
+    OK(pjrt->peer_copy(devices[1], there, devices[0], z, BYTES));
+    assert_int_equal(stub_count().live[STUB_BUFFER], buffers + moved);
+    expect_floats(devices[1], there, sum, 4);
+    x = new_array(devices[0], ten, BYTES);
+    OK(pjrt->peer_copy(devices[1], raw, devices[0], x, BYTES)); /* bytes without a type */
+    OK(pjrt->upload(devices[0], x, one, BYTES));
+    expect_floats(devices[1], raw, ten, 4);
+    OK(pjrt->peer_copy(devices[1], raw + 4, devices[0], z + 4, 8));
+    expect_floats(devices[1], raw, (float[]){10, 22, 33, 40}, 4);
+    pjrt->program_free(devices[0], NULL, program);
+    close_stub(devices, 2);
+}
+
+static void devices_of_a_client_copy(void **state) {
+    (void)state;
+    copies_between("{\"seed\": 9}", true);
+    copies_between("{\"copies\": \"memory\"}", true);
+    copies_between("{\"copies\": \"none\"}", false);
+}
+
+/* One compilation for all, where the plugin can; else one for each. */
+static void programs_are_shared(void **state) {
+    (void)state;
+    static const char *const settings[] = {"{\"devices\": 3}", "{\"devices\": 3, \"portable\": \"compile\"}",
+                                           "{\"devices\": 3, \"portable\": \"run\"}"};
+    for (int s = 0; s < 3; s++) {
+        bti_pjrt_device *devices[3];
+        void *programs[3];
+        open_stub(settings[s], devices, 3);
+        int before = stub_count().compilations;
+        for (int d = 0; d < 3; d++) programs[d] = load_add(devices[d], false);
+        assert_int_equal(stub_count().compilations, before + (s == 1 ? 3 : 1));
+        for (int round = 0; round < 2; round++)
+            for (int d = 0; d < 3; d++) {
+                uint64_t x = new_array(devices[d], one, BYTES), y = new_array(devices[d], ten, BYTES), z = new_memory(devices[d], BYTES);
+                OK(pjrt->launch_segment(devices[d], programs[d], (uint64_t[]){x, y, z}));
+                expect_floats(devices[d], z, sum, 4);
+            }
+        void *later = load_add(devices[2], false);
+        uint64_t x = new_array(devices[2], one, BYTES), z = new_memory(devices[2], BYTES);
+        OK(pjrt->launch_segment(devices[2], later, (uint64_t[]){x, x, z}));
+        pjrt->program_free(devices[2], NULL, later);
+        for (int d = 0; d < 3; d++) pjrt->program_free(devices[d], NULL, programs[d]);
+        close_stub(devices, 3);
+    }
+}
+
+/* --- programs ------------------------------------------------------------------------------------------------------------------- */
+
+static void programs_are_checked(void **state) {
+    (void)state;
+    bti_pjrt_device *device;
+    void *program;
+    open_stub("{}", &device, 1);
+    FAILS(load_segment(device, "no rule", 2, 1, ADD_TYPES, NULL, &program), BT_INVALID_ARGUMENT,
+          "pjrt0:0 (Stub v1): compiling a segment: error: expected a rule of the stub\n  at line 1");
+    stub_set("{\"results\": 3}");
+    FAILS(load_segment(device, stub_add, 2, 1, ADD_TYPES, NULL, &program), BT_INTERNAL,
+          "the compiled segment has 3 results; the plan has 1");
+    stub_set("{\"no_results\": true}");
+    OK(load_segment(device, stub_add, 2, 1, ADD_TYPES, NULL, &program));
+    uint64_t x = new_array(device, one, BYTES), z = new_memory(device, BYTES);
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x, z}), BT_INTERNAL, "running a segment gave too few results");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x + 4, z}), BT_INTERNAL, "do not lie within");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, z, z}), BT_INTERNAL, "16 bytes are asked for where 0 were written");
+    pjrt->program_free(device, NULL, program);
+    bti_program_source source = {.op = BTI_OP_matmul};
+    FAILS(pjrt->program_load(device, &source, &program), BT_UNIMPLEMENTED, "runs segments of plans and nothing else");
+    FAILS(pjrt->launch(device, NULL, NULL), BT_UNIMPLEMENTED, "runs segments of plans and nothing else");
+    FAILS(pjrt->launch_kernel(device, NULL, NULL), BT_UNIMPLEMENTED, "runs segments of plans and nothing else");
+    close_stub(&device, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(slots_have_addresses),
+                                       cmocka_unit_test(parts_are_uploaded_and_downloaded),
+                                       cmocka_unit_test(a_part_of_a_result_is_written),
+                                       cmocka_unit_test(launches_keep_what_they_read),
+                                       cmocka_unit_test(another_type_is_made_anew),
+                                       cmocka_unit_test(rows_come_in_their_order),
+                                       cmocka_unit_test(all_dtypes_have_types),
+                                       cmocka_unit_test(memory_is_given_where_it_can_be),
+                                       cmocka_unit_test(a_refused_run_changes_nothing),
+                                       cmocka_unit_test(lost_elements_are_said_to_be),
+                                       cmocka_unit_test(late_errors_are_the_events),
+                                       cmocka_unit_test(events_are_complete_with_all_before),
+                                       cmocka_unit_test(a_late_upload_fails_what_reads_it),
+                                       cmocka_unit_test(a_lost_device_stays_lost),
+                                       cmocka_unit_test(devices_of_a_client_copy),
+                                       cmocka_unit_test(programs_are_shared),
+                                       cmocka_unit_test(programs_are_checked)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
