@@ -117,7 +117,7 @@ static inline bt_status load_in_opening(void *context) {
 static inline bt_status load_segment(bti_pjrt_device *device, const char *text, int input_count, int output_count,
                                      const bti_type *types, const int *aliases, void **program) {
     static const int none[64] = {-1, -1, -1, -1, -1, -1, -1, -1};
-    bti_segment_source segment = {.hash = XXH3_64bits(text, strlen(text)),
+    bti_segment_source segment = {.hash = {XXH3_64bits(text, strlen(text))},
                                   .text = text,
                                   .bytes = strlen(text),
                                   .input_count = input_count,
