@@ -29,8 +29,8 @@ static int open_folder(bool make) {
 }
 
 static bool is_read_by_libraries(const char *variable) {
-    static const char *const beginnings[] = {"LD_",  "CUDA", "NVIDIA", "OCL_",      "OPENCL", "POCL", "HSA_",
-                                             "ROC",  "TPU_", "PJRT",   "BERTH_FAKE"};
+    static const char *const beginnings[] = {"LD_",  "CUDA", "NVIDIA", "OCL_", "OPENCL",    "POCL",
+                                             "HSA_", "ROC",  "TPU_",   "PJRT", "BERTH_FAKE"};
     for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
         if (!strncmp(variable, beginnings[i], strlen(beginnings[i]))) return true;
     return false;

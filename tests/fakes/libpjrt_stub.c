@@ -119,7 +119,9 @@ bool stub_is(const void *object, stub_kind kind, const char *where) {
     const stub_object *of = object;
     if (of && of->magic == magic && of->kind == kind && of->alive) return true;
     stub_misused("%s: its %s %s", where, names[kind],
-                 !of ? "is NULL" : of->magic == magic && of->kind == kind ? "was destroyed" : "is something else");
+                 !of                                      ? "is NULL"
+                 : of->magic == magic && of->kind == kind ? "was destroyed"
+                                                          : "is something else");
     return false;
 }
 
@@ -173,7 +175,7 @@ stub_counts pjrt_stub_counts(void) {
 const char *pjrt_stub_misuse(void) { return stub_counted.misused ? stub.misuse : ""; }
 
 /* Begins a function and fails where that is set. */
-#define ENTER(title, type, last)                                                     \
+#define ENTER(title, type, last)                                                        \
     bti_pjrt_error *failed_ = stub_enter(title, args->size, BTI_PJRT_SIZE(type, last)); \
     if (failed_) return stub_leave(), failed_
 #define LEAVE(result) return stub_leave(), (result)
@@ -233,7 +235,8 @@ static bti_pjrt_error *stub_client_destroy(bti_pjrt_one *args) {
     if (stub_is(args->object, STUB_CLIENT, "PJRT_Client_Destroy")) stub_end(args->object);
     stub_finish_all();
     for (int kind = STUB_BUFFER; kind < STUB_ERROR; kind++)
-        if (stub_counted.live[kind]) stub_misused("PJRT_Client_Destroy: %d objects of kind %d are left", stub_counted.live[kind], kind);
+        if (stub_counted.live[kind])
+            stub_misused("PJRT_Client_Destroy: %d objects of kind %d are left", stub_counted.live[kind], kind);
     LEAVE(NULL);
 }
 static bti_pjrt_error *stub_client_platform(bti_pjrt_text *args) {
@@ -293,8 +296,9 @@ static bool read_option(const bti_pjrt_compile *args, stub_program *program) {
     if (args->option_bytes < 6 || at[0] != 0x1a || at + 2 + at[1] > end) return false;
     const unsigned char *build = at + 2, *rest = build + at[1];
     if (at[1] < 4 || memcmp(build, "\x20\x01\x28\x01", 4) != 0) return false;
-    program->portable = rest + 2 == end && rest[0] == 0x20 && rest[1] == 1;
-    if (!program->portable && rest != end) return false;
+    program->portable = rest + 2 <= end && rest[0] == 0x20 && rest[1] == 1;
+    const unsigned char *setting = rest + 2 * program->portable;
+    if (setting != end && (setting[0] != 0x3a || setting + 2 + setting[1] != end)) return false;
     if (at[1] == 4) return true;
     if (build[4] != 0x4a || memcmp(build + 6, "\x08\x01\x10\x01\x1a", 5) != 0 || build[12] != 0x0a) return false;
     unsigned id = 0;
@@ -326,7 +330,8 @@ static bti_pjrt_error *stub_client_compile(bti_pjrt_compile *args) {
     read.results = number_after(text, "// results: ", 1);
     read.gives = number_after(text, "// gives: ", -1);
     free(text);
-    if (strcmp(read.rule, "add") != 0 && strcmp(read.rule, "copy") != 0) LEAVE(stub_fail(3, "error: expected a rule of the stub\n  at line 1\n"));
+    if (strcmp(read.rule, "add") != 0 && strcmp(read.rule, "copy") != 0)
+        LEAVE(stub_fail(3, "error: expected a rule of the stub\n  at line 1\n"));
     stub_program *program = stub_new(STUB_PROGRAM, sizeof *program);
     read.object = program->object;
     *program = read;
@@ -354,7 +359,8 @@ static bti_pjrt_error *stub_loaded_executable(bti_pjrt_get *args) {
 }
 static bti_pjrt_error *stub_executable_outputs(bti_pjrt_size *args) {
     ENTER("PJRT_Executable_NumOutputs", bti_pjrt_size, result);
-    if (stub_is(args->object, STUB_UNLOADED, "PJRT_Executable_NumOutputs")) args->result = (size_t)((unloaded *)args->object)->results;
+    if (stub_is(args->object, STUB_UNLOADED, "PJRT_Executable_NumOutputs"))
+        args->result = (size_t)((unloaded *)args->object)->results;
     LEAVE(NULL);
 }
 static bti_pjrt_error *stub_executable_destroy(bti_pjrt_one *args) {
@@ -381,9 +387,9 @@ STUB_API const bti_pjrt_table *GetPjrtApi(void) {
     table.version.size = 24;
     table.version.major = major;
     table.version.minor = minor;
-#define BTI_PJRT(slot, name, title, arguments, need)                                                            \
-    table.entries[slot] = (void *)stub_##name;                                                                 \
-    for (int i = 0; i < missing_count; i++)                                                                    \
+#define BTI_PJRT(slot, name, title, arguments, need) \
+    table.entries[slot] = (void *)stub_##name;       \
+    for (int i = 0; i < missing_count; i++)          \
         if (!strcmp(missing[i], title)) table.entries[slot] = NULL;
 #include "drivers/pjrt/entries.def"
     return (const bti_pjrt_table *)&table;

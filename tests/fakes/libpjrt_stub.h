@@ -28,16 +28,24 @@
 #define STUB_API __attribute__((visibility("default")))
 enum { STUB_RANK = 16, STUB_INPUTS = 64, STUB_DEVICES = 64 };
 
-typedef enum stub_kind { STUB_CLIENT, STUB_BUFFER, STUB_EVENT, STUB_PROGRAM, STUB_UNLOADED, STUB_ERROR, STUB_KINDS } stub_kind;
+typedef enum stub_kind {
+    STUB_CLIENT,
+    STUB_BUFFER,
+    STUB_EVENT,
+    STUB_PROGRAM,
+    STUB_UNLOADED,
+    STUB_ERROR,
+    STUB_KINDS
+} stub_kind;
 
 /* What tests reach by dlsym. */
 typedef struct stub_counts {
     int live[STUB_KINDS];
     int calls, runs, compilations;
-    int given;    /* inputs that gave their memory */
-    int lent;     /* bytes of the host that a buffer still reads */
-    int misused;  /* times, the first of which is told by pjrt_stub_misuse */
-    int pending;  /* work that is not complete */
+    int given;   /* inputs that gave their memory */
+    int lent;    /* bytes of the host that a buffer still reads */
+    int misused; /* times, the first of which is told by pjrt_stub_misuse */
+    int pending; /* work that is not complete */
 } stub_counts;
 STUB_API void pjrt_stub_set(const char *json);
 STUB_API stub_counts pjrt_stub_counts(void);
@@ -88,7 +96,7 @@ void stub_leave(void);
 typedef struct stub_data {
     int users;
     size_t bytes;
-    char *at;         /* NULL: not yet */
+    char *at;                 /* NULL: not yet */
     const char *host;         /* zero copy */
     uint64_t hash;            /* of those bytes */
     struct stub_event *until; /* likewise: ready when nobody reads them */

@@ -104,7 +104,8 @@ void stub_drop_data(stub_data *data) {
 
 static const char *bytes_of(const stub_data *data) {
     if (!data->host) return data->at;
-    if (hash_of(data->host, data->bytes) != data->hash) stub_misused("bytes of the host have changed while a buffer reads them");
+    if (hash_of(data->host, data->bytes) != data->hash)
+        stub_misused("bytes of the host have changed while a buffer reads them");
     return data->host;
 }
 
@@ -122,7 +123,8 @@ static void turn(const stub_work *work, const char *from) {
     for (size_t i = 0; i < count; i++) {
         size_t rest = i, at = 0, stride = 1;
         int64_t index[STUB_RANK];
-        for (size_t a = work->rank; a--; rest /= (size_t)work->shape[a]) index[a] = (int64_t)(rest % (size_t)work->shape[a]);
+        for (size_t a = work->rank; a--; rest /= (size_t)work->shape[a])
+            index[a] = (int64_t)(rest % (size_t)work->shape[a]);
         for (size_t a = 0; a < work->rank; stride *= (size_t)work->shape[a++]) at += (size_t)index[a] * stride;
         memcpy(work->to + at * work->element, from + i * work->element, work->element);
     }
@@ -130,7 +132,8 @@ static void turn(const stub_work *work, const char *from) {
 
 static void compute(stub_work *work) {
     if (!strcmp(work->rule, "upload")) {
-        if (hash_of(work->from, work->bytes) != work->hash) stub_misused("bytes of the host have changed before they were copied");
+        if (hash_of(work->from, work->bytes) != work->hash)
+            stub_misused("bytes of the host have changed before they were copied");
         memcpy(work->outputs[0]->at, work->from, work->bytes);
     } else if (!strcmp(work->rule, "download")) {
         const char *from = bytes_of(work->inputs[0]);
@@ -147,7 +150,8 @@ static void compute(stub_work *work) {
             memcpy(work->outputs[0]->at + i, &x, 4);
         }
     } else {
-        for (int i = 0; i < work->output_count; i++) memcpy(work->outputs[i]->at, bytes_of(work->inputs[i]), work->outputs[i]->bytes);
+        for (int i = 0; i < work->output_count; i++)
+            memcpy(work->outputs[i]->at, bytes_of(work->inputs[i]), work->outputs[i]->bytes);
     }
 }
 
@@ -345,9 +349,11 @@ bti_pjrt_error *stub_buffer_to_host(bti_pjrt_to_host *args) {
     stub_buffer *buffer = usable(args->buffer, "PJRT_Buffer_ToHostBuffer");
     if (!buffer) REFUSE("no buffer");
     if (args->bytes < buffer->data->bytes) REFUSE("%zu bytes are too few", args->bytes);
-    if (args->layout && (args->layout->type != 0 || args->layout->tiled.rank != buffer->rank)) stub_misused("PJRT_Buffer_ToHostBuffer: a layout of another rank");
+    if (args->layout && (args->layout->type != 0 || args->layout->tiled.rank != buffer->rank))
+        stub_misused("PJRT_Buffer_ToHostBuffer: a layout of another rank");
     for (size_t a = 0; args->layout && a < buffer->rank; a++)
-        if (args->layout->tiled.minor_to_major[a] != (int64_t)(buffer->rank - 1 - a)) stub_misused("PJRT_Buffer_ToHostBuffer: a layout that is not row-major");
+        if (args->layout->tiled.minor_to_major[a] != (int64_t)(buffer->rank - 1 - a))
+            stub_misused("PJRT_Buffer_ToHostBuffer: a layout that is not row-major");
     stub_work *work = new_work("download");
     work->inputs[work->input_count++] = buffer->data;
     work->to = args->host;
@@ -400,9 +406,11 @@ static const char *check(const bti_pjrt_execute *args, const stub_program *progr
         if (!buffer) return "a buffer is gone";
         if (buffer->device != device) return "a buffer is on another device";
         for (size_t k = 0; k < i && (int)i == program->gives && !is_kept(args->options, (int64_t)i); k++)
-            if (inputs[k] == inputs[i]) stub_misused("PJRT_LoadedExecutable_Execute: a buffer is given that is read too");
+            if (inputs[k] == inputs[i])
+                stub_misused("PJRT_LoadedExecutable_Execute: a buffer is given that is read too");
     }
-    if (!strcmp(program->rule, "add") && (args->input_count != 2 || ((stub_buffer *)inputs[0])->data->bytes != ((stub_buffer *)inputs[1])->data->bytes))
+    if (!strcmp(program->rule, "add") &&
+        (args->input_count != 2 || ((stub_buffer *)inputs[0])->data->bytes != ((stub_buffer *)inputs[1])->data->bytes))
         return "arrays of other sizes were expected";
     if (!strcmp(program->rule, "copy") && (int)args->input_count < program->results) return "more arrays were expected";
     return NULL;
@@ -440,15 +448,18 @@ bti_pjrt_error *stub_execute(bti_pjrt_execute *args) {
     ENTER("PJRT_LoadedExecutable_Execute", bti_pjrt_execute, device);
     if (!stub_is(args->executable, STUB_PROGRAM, "PJRT_LoadedExecutable_Execute")) REFUSE("no program");
     const stub_program *program = args->executable;
-    if (args->options->size < 112 || args->device_count != 1) stub_misused("PJRT_LoadedExecutable_Execute: options that are too small");
+    if (args->options->size < 112 || args->device_count != 1)
+        stub_misused("PJRT_LoadedExecutable_Execute: options that are too small");
     if (program->portable != !!args->device) REFUSE("a device for a program that has one, or none for one without");
-    if (program->portable && stub.refuses_run) LEAVE(stub_fail(12, "the stub runs programs where they were compiled for"));
+    if (program->portable && stub.refuses_run)
+        LEAVE(stub_fail(12, "the stub runs programs where they were compiled for"));
     int device = args->device ? ((stub_device *)args->device)->index : program->device;
     const char *wrong = check(args, program, device);
     stub_counted.runs++;
     if (stub.lost_after > 0 && --stub.lost_after == 0) stub.lost_after = -1, wrong = "the device is gone";
     if (wrong) {
-        if (stub.uses_up && program->gives >= 0 && !is_kept(args->options, program->gives)) give(args->inputs[0][program->gives]);
+        if (stub.uses_up && program->gives >= 0 && !is_kept(args->options, program->gives))
+            give(args->inputs[0][program->gives]);
         LEAVE(stub_fail(stub.lost_after < 0 ? 14 : 3, "%s", wrong));
     }
     if (stub.no_results) LEAVE(NULL);

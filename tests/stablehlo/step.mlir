@@ -32,16 +32,17 @@ module @berth {
       "stablehlo.return"(%25) : (tensor<f32>) -> ()
     }) {dimensions = array<i64: 0, 1>} : (tensor<2x1xf32>, tensor<f32>) -> tensor<f32>
     %26 = "stablehlo.reshape"(%22) : (tensor<f32>) -> tensor<1x1xf32>
-    %27 = "stablehlo.divide"(%26, %9) : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1xf32>
-    %28 = "stablehlo.reshape"(%27) : (tensor<1x1xf32>) -> tensor<f32>
-    %29 = "stablehlo.multiply"(%10, %19) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+    %27 = "stablehlo.optimization_barrier"(%9) : (tensor<1x1xf32>) -> tensor<1x1xf32>
+    %28 = "stablehlo.divide"(%26, %27) : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1xf32>
+    %29 = "stablehlo.reshape"(%28) : (tensor<1x1xf32>) -> tensor<f32>
     %30 = "stablehlo.multiply"(%10, %19) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
-    %31 = "stablehlo.add"(%29, %30) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
-    %32 = "stablehlo.transpose"(%17) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
-    %33 = "stablehlo.dot_general"(%32, %31) {dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<3x2xf32>, tensor<2x1xf32>) -> tensor<3x1xf32>
-    %34 = "stablehlo.multiply"(%33, %14) : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
-    %35 = "stablehlo.subtract"(%2, %34) : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
-    %36 = "stablehlo.add"(%3, %16) : (tensor<i32>, tensor<i32>) -> tensor<i32>
-    "func.return"(%28, %35, %36) : (tensor<f32>, tensor<3x1xf32>, tensor<i32>) -> ()
+    %31 = "stablehlo.multiply"(%10, %19) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+    %32 = "stablehlo.add"(%30, %31) : (tensor<2x1xf32>, tensor<2x1xf32>) -> tensor<2x1xf32>
+    %33 = "stablehlo.transpose"(%17) {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+    %34 = "stablehlo.dot_general"(%33, %32) {dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<3x2xf32>, tensor<2x1xf32>) -> tensor<3x1xf32>
+    %35 = "stablehlo.multiply"(%34, %14) : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+    %36 = "stablehlo.subtract"(%2, %35) : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+    %37 = "stablehlo.add"(%3, %16) : (tensor<i32>, tensor<i32>) -> tensor<i32>
+    "func.return"(%29, %36, %37) : (tensor<f32>, tensor<3x1xf32>, tensor<i32>) -> ()
   }
 }

@@ -25,12 +25,12 @@ static const bti_driver *const pjrt = &bti_driver_pjrt;
     } while (0)
 
 /* Fails with this status and words in its text. */
-#define FAILS(call, status, words)                                                                    \
-    do {                                                                                              \
-        bt_status got_ = (call);                                                                      \
-        if (got_ != (status) || !strstr(bt_error_text(), (words)))                                    \
+#define FAILS(call, status, words)                                                                   \
+    do {                                                                                             \
+        bt_status got_ = (call);                                                                     \
+        if (got_ != (status) || !strstr(bt_error_text(), (words)))                                   \
             fail_msg("%s: %s, \"%s\"; not %s, \"%s\"", #call, bt_status_name(got_), bt_error_text(), \
-                     bt_status_name(status), (words));                                                \
+                     bt_status_name(status), (words));                                               \
     } while (0)
 
 static inline void set_plugins(const char *value) {

@@ -13,7 +13,8 @@ static bt_status list_devices(bti_pjrt_client *client) {
     const char *path = client->plugin->path;
     BTI_TRY(bti_pjrt_check(client->calls, path, "its devices", client->calls->client_devices(&args)));
     if (args.count > BTI_PJRT_DEVICES || (args.count && !args.items))
-        return bti_fail(BT_UNAVAILABLE, "%s: it lists %zu devices; there can be %d", path, args.count, BTI_PJRT_DEVICES);
+        return bti_fail(BT_UNAVAILABLE, "%s: it lists %zu devices; there can be %d", path, args.count,
+                        BTI_PJRT_DEVICES);
     for (size_t i = 0; i < args.count; i++)
         if (!args.items[i]) return bti_fail(BT_UNAVAILABLE, "%s: its device %zu is none", path, i);
     client->devices = args.items;
@@ -74,7 +75,8 @@ static void settle(void) {
 bt_status bti_pjrt_client_open(bti_pjrt_plugin *plugin, bti_pjrt_client **opened) {
     BTI_TRY(bti_pjrt_plugin_start(plugin));
     if (plugin->client && plugin->client->process != (long)getpid())
-        return bti_fail(BT_UNAVAILABLE, "%s was started before this process was forked (by process %ld), and its threads are not here",
+        return bti_fail(BT_UNAVAILABLE,
+                        "%s was started before this process was forked (by process %ld), and its threads are not here",
                         plugin->path, plugin->client->process);
     *opened = plugin->client;
     if (*opened) return BT_OK;
@@ -110,9 +112,12 @@ void bti_pjrt_client_kind(const bti_pjrt_client *client, int device, char *text,
 bt_status bti_pjrt_client_id(const bti_pjrt_client *client, int device, int *id) {
     bti_pjrt_int args = {.size = BTI_PJRT_SIZE(bti_pjrt_int, result), .object = description_of(client, device)};
     *id = 0;
-    if (!args.object) return bti_fail(BT_INTERNAL, "%s: its device %d has no description", client->plugin->path, device);
-    BTI_TRY(bti_pjrt_check(client->calls, client->plugin->path, "a device's number", client->calls->description_id(&args)));
-    if (args.result < 0) return bti_fail(BT_INTERNAL, "%s: device %d has number %d", client->plugin->path, device, args.result);
+    if (!args.object)
+        return bti_fail(BT_INTERNAL, "%s: its device %d has no description", client->plugin->path, device);
+    BTI_TRY(
+        bti_pjrt_check(client->calls, client->plugin->path, "a device's number", client->calls->description_id(&args)));
+    if (args.result < 0)
+        return bti_fail(BT_INTERNAL, "%s: device %d has number %d", client->plugin->path, device, args.result);
     *id = args.result;
     return BT_OK;
 }

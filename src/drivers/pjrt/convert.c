@@ -9,8 +9,9 @@
 bt_status bti_pjrt_fetch_into(bti_pjrt_device *device, const bti_pjrt_buffer *buffer, void *host) {
     int64_t axes[BTI_MAX_RANK];
     for (int a = 0; a < buffer->type.rank; a++) axes[a] = buffer->type.rank - 1 - a;
-    bti_pjrt_layout layout = {.size = BTI_PJRT_SIZE(bti_pjrt_layout, type),
-                              .tiled = {.size = sizeof layout.tiled, .minor_to_major = axes, .rank = (size_t)buffer->type.rank}};
+    bti_pjrt_layout layout = {
+        .size = BTI_PJRT_SIZE(bti_pjrt_layout, type),
+        .tiled = {.size = sizeof layout.tiled, .minor_to_major = axes, .rank = (size_t)buffer->type.rank}};
     bti_pjrt_to_host args = {.size = BTI_PJRT_SIZE(bti_pjrt_to_host, event),
                              .buffer = buffer->handle,
                              .layout = &layout,

@@ -80,9 +80,9 @@ struct bti_pjrt_client {
     struct bti_pjrt_device *open; /* devices, under the lock of plugins */
     long process;
     char platform[32], version[256];
-    bool is_cpu;     /* its devices are the host's CPU */
-    _Atomic int portable; /* programs run on each of its devices: 1 yes, 0 not known yet, -1 no */
-    bti_lock lock;   /* of `programs` */
+    bool is_cpu;                /* its devices are the host's CPU */
+    _Atomic int portable;       /* programs run on each of its devices: 1 yes, 0 not known yet, -1 no */
+    bti_lock lock;              /* of `programs` */
     bti_pjrt_program *programs; /* those that its devices share */
     atomic_uint compiled, shared;
     atomic_ullong compile_ns;
@@ -217,8 +217,8 @@ bt_status bti_pjrt_peer_copy(void *to_device, uint64_t to, void *from_device, ui
 struct bti_pjrt_program {
     bti_pjrt_program *next;
     bti_pjrt_client *client;
-    int users;         /* of those that are shared, under the client's lock */
-    bool is_portable;  /* runs on each device of the client */
+    int users;        /* of those that are shared, under the client's lock */
+    bool is_portable; /* runs on each device of the client */
     void *executable;
     void *own[BTI_PJRT_DEVICES]; /* by device: of one that runs on each by its word, and did not on that device; NULL */
     uint64_t hash;

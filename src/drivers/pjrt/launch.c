@@ -18,7 +18,9 @@ typedef struct run {
     void *event;
 } run;
 
-static size_t count_of(const bti_pjrt_program *program) { return (size_t)(program->input_count + program->output_count); }
+static size_t count_of(const bti_pjrt_program *program) {
+    return (size_t)(program->input_count + program->output_count);
+}
 
 static bt_status begin_run(run *r) {
     size_t count = count_of(r->program), inputs = (size_t)r->program->input_count;
@@ -43,9 +45,11 @@ static bt_status find_slots(run *r) {
     for (size_t i = 0; i < count_of(r->program); i++) {
         const bti_type *type = &r->program->types[i];
         size_t bytes, offset;
-        if (!bti_pjrt_bytes(type, &bytes)) return bti_fail(BT_INTERNAL, "%s: an array of a segment is too large", r->device->name);
+        if (!bti_pjrt_bytes(type, &bytes))
+            return bti_fail(BT_INTERNAL, "%s: an array of a segment is too large", r->device->name);
         BTI_TRY(bti_pjrt_find(r->device, r->addresses[i], bytes, &r->slots[i], &offset));
-        if (offset) return bti_fail(BT_INTERNAL, "%s: an array of a segment does not begin an allocation", r->device->name);
+        if (offset)
+            return bti_fail(BT_INTERNAL, "%s: an array of a segment does not begin an allocation", r->device->name);
         if (i >= inputs) BTI_TRY(bti_pjrt_buffer_new(r->device->calls, type, &r->buffers[i]));
     }
     return BT_OK;
@@ -74,9 +78,8 @@ static void choose_kept(run *r) {
 static bt_status execute(run *r, void *executable, void *device) {
     void *const *inputs = r->handles;
     void **outputs = r->handles + r->program->input_count;
-    bti_pjrt_execute_options options = {.size = BTI_PJRT_SIZE(bti_pjrt_execute_options, later),
-                                        .kept = r->kept,
-                                        .kept_count = r->kept_count};
+    bti_pjrt_execute_options options = {
+        .size = BTI_PJRT_SIZE(bti_pjrt_execute_options, later), .kept = r->kept, .kept_count = r->kept_count};
     bti_pjrt_execute args = {.size = BTI_PJRT_SIZE(bti_pjrt_execute, device),
                              .executable = executable,
                              .options = &options,
@@ -144,8 +147,9 @@ static void mark_lost(run *r) {
     bti_errors_aside aside = bti_errors_aside_begin();
     for (int i = 0; i < r->program->input_count; i++) {
         if (!gives_memory(r, i) || !is_deleted(r->device, r->handles[i])) continue;
-        bti_error *failure = bti_error_new(BT_INTERNAL, "%s: these elements are lost: their memory was given to a segment that failed: %s",
-                                           r->device->name, cause ? bti_error_message(cause) : "");
+        bti_error *failure = bti_error_new(
+            BT_INTERNAL, "%s: these elements are lost: their memory was given to a segment that failed: %s",
+            r->device->name, cause ? bti_error_message(cause) : "");
         bti_pjrt_put(r->device, r->slots[i], (bti_pjrt_contents){.failure = failure});
     }
     bti_errors_aside_end(aside);
@@ -160,7 +164,8 @@ static bt_status check_results(run *r) {
     for (int o = 0; o < r->program->output_count; o++)
         bti_pjrt_drop(calls, calls->buffer_destroy, r->handles[r->program->input_count + o]);
     bti_pjrt_drop(calls, calls->event_destroy, r->event);
-    return bti_fail(BT_INTERNAL, "%s: running a segment gave %s", r->device->name, missing ? "too few results" : "no event");
+    return bti_fail(BT_INTERNAL, "%s: running a segment gave %s", r->device->name,
+                    missing ? "too few results" : "no event");
 }
 
 static void put_outputs(run *r) {

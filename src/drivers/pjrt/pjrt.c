@@ -92,8 +92,8 @@ static void describe_device(void *opened, bti_str *text) {
     bti_pjrt_client *client = device->client;
     bti_str_addf(text, "plugin: %s, version %d.%d of the PJRT C API\n", client->plugin->path, client->plugin->major,
                  client->plugin->minor);
-    bti_str_addf(text, "platform: %s, %s; %d devices\n", client->platform, client->version[0] ? client->version : "no version",
-                 client->device_count);
+    bti_str_addf(text, "platform: %s, %s; %d devices\n", client->platform,
+                 client->version[0] ? client->version : "no version", client->device_count);
     bti_str_addf(text, "programs: %u compiled in %.3f s, %u shared between devices\n", atomic_load(&client->compiled),
                  (double)atomic_load(&client->compile_ns) * 1e-9, atomic_load(&client->shared));
     bti_str_addf(text, "arrays fetched to get another type: %u\n", atomic_load(&device->retyped));

@@ -83,7 +83,8 @@ static bt_status open_table(const bti_pjrt_plugin *plugin, const bti_pjrt_table 
     if (!library) return bti_fail(BT_UNAVAILABLE, "%s", dlerror());
     const bti_pjrt_table *(*get)(void);
     *(void **)&get = dlsym(library, "GetPjrtApi");
-    if (!get) return bti_fail(BT_UNAVAILABLE, "%s: it has no function GetPjrtApi, so it is no PJRT plugin", plugin->path);
+    if (!get)
+        return bti_fail(BT_UNAVAILABLE, "%s: it has no function GetPjrtApi, so it is no PJRT plugin", plugin->path);
     *table = get();
     return *table ? BT_OK : bti_fail(BT_UNAVAILABLE, "%s: GetPjrtApi gives no table", plugin->path);
 }

@@ -8,7 +8,7 @@
 /* --- options of the compiler, a serialized CompileOptionsProto ----------------------------------------------------------- */
 
 typedef struct options {
-    unsigned char bytes[64];
+    unsigned char bytes[128];
     size_t count;
 } options;
 
@@ -19,8 +19,23 @@ static void add_message(options *to, unsigned tag, const options *message) {
     for (size_t i = 0; i < message->count; i++) add_byte(to, message->bytes[i]);
 }
 
+static void add_text(options *to, unsigned tag, const char *text) {
+    add_byte(to, tag);
+    add_byte(to, (unsigned)strlen(text));
+    for (; *text; text++) add_byte(to, (unsigned char)*text);
+}
+
+/* XLA's compiler for CPUs gives the other one of two numbers of which the second is NaN, unless it is told not to. */
+static void keep_nan(options *to) {
+    options setting = {0}, off = {0};
+    add_byte(&off, 0x10), add_byte(&off, 0); /* bool_field */
+    add_text(&setting, 0x0a, "xla_cpu_enable_fast_min_max");
+    add_message(&setting, 0x12, &off);
+    add_message(to, 0x3a, &setting); /* env_option_overrides */
+}
+
 /* One replica, one partition; for one device, or, where `id` is negative, for any. Without counts the compiler of XLA's CPU client ends the process. */
-static options make_options(int id, bool portable) {
+static options make_options(const bti_pjrt_client *client, int id, bool portable) {
     options all = {0}, build = {0}, assignment = {0}, devices = {0}, ids = {0};
     add_byte(&build, 0x20), add_byte(&build, 1); /* num_replicas */
     add_byte(&build, 0x28), add_byte(&build, 1); /* num_partitions */
@@ -35,15 +50,17 @@ static options make_options(int id, bool portable) {
         add_message(&assignment, 0x1a, &devices);
         add_message(&build, 0x4a, &assignment); /* device_assignment */
     }
-    add_message(&all, 0x1a, &build);                             /* executable_build_options */
-    if (portable) add_byte(&all, 0x20), add_byte(&all, 1);       /* compile_portable_executable */
+    add_message(&all, 0x1a, &build);                       /* executable_build_options */
+    if (portable) add_byte(&all, 0x20), add_byte(&all, 1); /* compile_portable_executable */
+    if (client->is_cpu) keep_nan(&all);
     return all;
 }
 
 /* --- compiling ----------------------------------------------------------------------------------------------------------- */
 
 /* It is the caller's to destroy. */
-static bt_status compile(bti_pjrt_device *device, const char *text, size_t bytes, const options *how, void **executable) {
+static bt_status compile(bti_pjrt_device *device, const char *text, size_t bytes, const options *how,
+                         void **executable) {
     const bti_pjrt_program_text program = {.size = BTI_PJRT_SIZE(bti_pjrt_program_text, format_bytes),
                                            .text = (char *)text,
                                            .bytes = bytes,
@@ -68,7 +85,7 @@ static bt_status compile(bti_pjrt_device *device, const char *text, size_t bytes
 static bt_status compile_for(bti_pjrt_device *device, const bti_pjrt_program *program, void **executable) {
     int id;
     BTI_TRY(bti_pjrt_client_id(device->client, device->index, &id));
-    options how = make_options(id, false);
+    options how = make_options(device->client, id, false);
     return compile(device, program->text, program->bytes, &how, executable);
 }
 
@@ -78,7 +95,7 @@ bt_status bti_pjrt_compile_own(bti_pjrt_device *device, bti_pjrt_program *progra
 
 static bt_status compile_program(bti_pjrt_device *device, bti_pjrt_program *program) {
     bti_pjrt_client *client = device->client;
-    options alone = make_options(-1, false), portable = make_options(-1, true);
+    options alone = make_options(client, -1, false), portable = make_options(client, -1, true);
     if (client->device_count == 1) return compile(device, program->text, program->bytes, &alone, &program->executable);
     if (atomic_load(&client->portable) >= 0) {
         bt_status status = compile(device, program->text, program->bytes, &portable, &program->executable);
@@ -98,8 +115,8 @@ static bt_status check_outputs(bti_pjrt_device *device, const bti_pjrt_program *
     bt_status status = bti_pjrt_try(device, "a program's results", calls->executable_outputs(&count));
     bti_pjrt_drop(calls, calls->executable_destroy, unloaded.result);
     if (status != BT_OK || count.result == (size_t)program->output_count) return status;
-    return bti_fail(BT_INTERNAL, "%s: the compiled segment has %zu results; the plan has %d", device->name, count.result,
-                    program->output_count);
+    return bti_fail(BT_INTERNAL, "%s: the compiled segment has %zu results; the plan has %d", device->name,
+                    count.result, program->output_count);
 }
 
 /* --- programs ------------------------------------------------------------------------------------------------------------ */

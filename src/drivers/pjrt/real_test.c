@@ -30,7 +30,9 @@ static void sums(void **state) {
         uint64_t at[] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b), new_memory(device, sizeof a)};
         OK(pjrt->launch_segment(device, program, at));
         expect_floats(device, at[2], sum, 4);
-        OK(pjrt->launch_segment(device, program, (uint64_t[]){at[2], at[1], at[2]})); /* no alias: the old one lives until the run is over */
+        OK(pjrt->launch_segment(
+            device, program,
+            (uint64_t[]){at[2], at[1], at[2]})); /* no alias: the old one lives until the run is over */
         expect_floats(device, at[2], twice, 4);
         expect_floats(device, at[0], a, 4);
         finish(device);
@@ -101,7 +103,8 @@ static void products(void **state) {
     void *program;
     bti_pjrt_device *device = devices[0];
     OK(load_segment(device, text, 2, 1, types, NULL, &program));
-    uint64_t at[] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b), new_memory(device, sizeof product)};
+    uint64_t at[] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b),
+                     new_memory(device, sizeof product)};
     OK(pjrt->launch_segment(device, program, at));
     expect_floats(device, at[2], &product[0][0], M * N);
     finish(device);
@@ -141,10 +144,11 @@ static void memory_is_given(void **state) {
 static void dtypes_go_there_and_back(void **state) {
     (void)state;
     static const char *const words[BT_DTYPE_COUNT] = {
-        [BT_BOOL] = "i1",     [BT_U8] = "ui8",    [BT_U16] = "ui16",  [BT_U32] = "ui32",          [BT_U64] = "ui64",
-        [BT_I8] = "i8",       [BT_I16] = "i16",   [BT_I32] = "i32",   [BT_I64] = "i64",           [BT_F16] = "f16",
-        [BT_BF16] = "bf16",   [BT_F32] = "f32",   [BT_F64] = "f64",   [BT_F8E4M3] = "f8E4M3FN",   [BT_F8E5M2] = "f8E5M2",
-        [BT_C64] = "complex<f32>", [BT_C128] = "complex<f64>"};
+        [BT_BOOL] = "i1",          [BT_U8] = "ui8",          [BT_U16] = "ui16",      [BT_U32] = "ui32",
+        [BT_U64] = "ui64",         [BT_I8] = "i8",           [BT_I16] = "i16",       [BT_I32] = "i32",
+        [BT_I64] = "i64",          [BT_F16] = "f16",         [BT_BF16] = "bf16",     [BT_F32] = "f32",
+        [BT_F64] = "f64",          [BT_F8E4M3] = "f8E4M3FN", [BT_F8E5M2] = "f8E5M2", [BT_C64] = "complex<f32>",
+        [BT_C128] = "complex<f64>"};
     enum { COUNT = 6 };
     for (int dtype = 0; dtype < BT_DTYPE_COUNT; dtype++) {
         char text[300];
@@ -152,10 +156,11 @@ static void dtypes_go_there_and_back(void **state) {
         size_t bytes = COUNT * bt_dtype_size((bt_dtype)dtype);
         const bti_type type = type_of((bt_dtype)dtype, 2, (int64_t[]){2, 3}), types[] = {type, type};
         void *program;
-        for (size_t i = 0; i < bytes; i++) sent[i] = dtype == BT_BOOL ? (unsigned char)(i & 1) : (unsigned char)(i * 5 + 17);
+        for (size_t i = 0; i < bytes; i++)
+            sent[i] = dtype == BT_BOOL ? (unsigned char)(i & 1) : (unsigned char)(i * 5 + 17);
         snprintf(text, sizeof text,
-                 "func.func @main(%%a: tensor<2x3x%s>) -> tensor<2x3x%s> {\n  return %%a : tensor<2x3x%s>\n}\n", words[dtype],
-                 words[dtype], words[dtype]);
+                 "func.func @main(%%a: tensor<2x3x%s>) -> tensor<2x3x%s> {\n  return %%a : tensor<2x3x%s>\n}\n",
+                 words[dtype], words[dtype], words[dtype]);
         OK(load_segment(devices[0], text, 1, 1, types, NULL, &program));
         uint64_t at[] = {new_array(devices[0], sent, bytes), new_memory(devices[0], bytes)};
         OK(pjrt->launch_segment(devices[0], program, at));

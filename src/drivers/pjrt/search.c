@@ -84,12 +84,10 @@ static bool take_path(const char *path, bti_pjrt_named *named) {
 
 /* The first file that matches, below the folder of a Python's packages. */
 static bool find_in_packages(const char *prefix, bti_pjrt_named *named) {
-    static const char *const places[] = {"lib/python3*/site-packages/libtpu/" LIBRARY,
-                                         "lib/python3*/dist-packages/libtpu/" LIBRARY,
-                                         "lib/python3/dist-packages/libtpu/" LIBRARY,
-                                         "local/lib/python3*/dist-packages/libtpu/" LIBRARY,
-                                         "lib/python3*/site-packages/jax_plugins/*tpu*/*.so",
-                                         "lib/" LIBRARY};
+    static const char *const places[] = {
+        "lib/python3*/site-packages/libtpu/" LIBRARY,        "lib/python3*/dist-packages/libtpu/" LIBRARY,
+        "lib/python3/dist-packages/libtpu/" LIBRARY,         "local/lib/python3*/dist-packages/libtpu/" LIBRARY,
+        "lib/python3*/site-packages/jax_plugins/*tpu*/*.so", "lib/" LIBRARY};
     bool found = false;
     for (size_t i = 0; i < sizeof places / sizeof *places && !found; i++) {
         char pattern[BTI_PJRT_PATH];
@@ -137,13 +135,15 @@ static bool find_libtpu(bti_pjrt_named *named) {
 static int search_default(unsigned kinds, bti_pjrt_named *named, bti_str *reason) {
     if (!(kinds & 1u << BT_TPU)) return 0;
     if (!bti_pjrt_has_tpu_files()) {
-        bti_str_add(reason, "pjrt: no TPU: there is no /dev/accel0, /dev/vfio/0 or the like, so no plugin was opened (the "
-                            "flag pjrt_plugins names one)\n");
+        bti_str_add(reason,
+                    "pjrt: no TPU: there is no /dev/accel0, /dev/vfio/0 or the like, so no plugin was opened (the "
+                    "flag pjrt_plugins names one)\n");
         return 0;
     }
     if (find_libtpu(named)) return 1;
-    bti_str_add(reason, "pjrt: " LIBRARY " was not found: not at TPU_LIBRARY_PATH, nor among the packages of the Python "
-                        "on PATH; pip install libtpu, or name it by the flag pjrt_plugins=tpu:PATH\n");
+    bti_str_add(reason,
+                "pjrt: " LIBRARY " was not found: not at TPU_LIBRARY_PATH, nor among the packages of the Python "
+                "on PATH; pip install libtpu, or name it by the flag pjrt_plugins=tpu:PATH\n");
     return 0;
 }
 

@@ -12,7 +12,8 @@
 
 bti_pjrt_store *bti_pjrt_store_new(size_t bytes) {
     bti_pjrt_store *store = bti_alloc(sizeof *store);
-    char *memory = store ? bti_calloc(1, sizeof(void *) + BTI_MEMORY_ALIGN + bytes) : NULL; /* large ones: fresh pages */
+    char *memory =
+        store ? bti_calloc(1, sizeof(void *) + BTI_MEMORY_ALIGN + bytes) : NULL; /* large ones: fresh pages */
     if (!memory) return bti_free(store), NULL;
     uintptr_t begin = ((uintptr_t)memory + sizeof(void *) + BTI_MEMORY_ALIGN - 1) & ~(uintptr_t)(BTI_MEMORY_ALIGN - 1);
     *store = (bti_pjrt_store){.bytes = bytes, .at = (char *)begin};
@@ -78,8 +79,9 @@ static bool add_slot(bti_pjrt_device *device, bti_pjrt_slot *slot, size_t *numbe
     }
     *number = device->slots.count;
     /* room to take the number back, so that freeing cannot fail */
-    return *number < MOST_SLOTS && bti_vec_grow_((void **)&device->free_slots.items, &device->free_slots.capacity, *number + 1,
-                                                 sizeof *device->free_slots.items) &&
+    return *number < MOST_SLOTS &&
+           bti_vec_grow_((void **)&device->free_slots.items, &device->free_slots.capacity, *number + 1,
+                         sizeof *device->free_slots.items) &&
            bti_vec_push(&device->slots, slot);
 }
 
@@ -88,8 +90,8 @@ bt_status bti_pjrt_alloc(void *opened, size_t bytes, uint64_t *address) {
     size_t number = 0;
     BTI_TRY(bti_pjrt_check_lost(device));
     if (bytes > SLOT_BYTES)
-        return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: an array of %zu bytes; there can be 64 GiB in one piece", device->name,
-                        bytes);
+        return bti_fail(BT_RESOURCE_EXHAUSTED, "%s: an array of %zu bytes; there can be 64 GiB in one piece",
+                        device->name, bytes);
     bti_pjrt_slot *slot = bti_calloc(1, sizeof *slot);
     if (!slot) return bti_no_memory();
     slot->bytes = bytes;
@@ -106,7 +108,7 @@ bt_status bti_pjrt_alloc(void *opened, size_t bytes, uint64_t *address) {
 static bti_pjrt_slot **place_of(bti_pjrt_device *device, uint64_t address) {
     uint64_t number = address >> BTI_PJRT_SLOT_BITS;
     return number && number <= device->slots.count && device->slots.items[number - 1] ? &device->slots.items[number - 1]
-                                                                                       : NULL;
+                                                                                      : NULL;
 }
 
 void bti_pjrt_free(void *opened, uint64_t address, size_t bytes) {

@@ -31,7 +31,8 @@ static void slots_have_addresses(void **state) {
     FAILS(bti_pjrt_find(device, a + 60, 41, &slot, &offset), BT_INTERNAL, "do not lie within memory of this device");
     FAILS(bti_pjrt_find(device, UINT64_C(3) << 36, 0, &slot, &offset), BT_INTERNAL, "pjrt0:0 (Stub v1): ");
     FAILS(bti_pjrt_find(device, 0, 0, &slot, &offset), BT_INTERNAL, "do not lie");
-    FAILS(bti_pjrt_alloc(device, ((size_t)1 << 36) + 1, &again), BT_RESOURCE_EXHAUSTED, "there can be 64 GiB in one piece");
+    FAILS(bti_pjrt_alloc(device, ((size_t)1 << 36) + 1, &again), BT_RESOURCE_EXHAUSTED,
+          "there can be 64 GiB in one piece");
     pjrt->free(device, a, 100);
     FAILS(bti_pjrt_find(device, a, 1, &slot, &offset), BT_INTERNAL, "do not lie");
     assert_int_equal(new_memory(device, 5), a);
@@ -220,7 +221,8 @@ static void lost_elements_are_said_to_be(void **state) {
     void *program;
     float got[4];
     open_stub("{\"uses_up\": true}", &device, 1);
-    OK(load_segment(device, stub_add_in_place, 2, 1, (bti_type[]){FLOATS(4), FLOATS(3), FLOATS(4)}, (int[]){0, -1}, &program));
+    OK(load_segment(device, stub_add_in_place, 2, 1, (bti_type[]){FLOATS(4), FLOATS(3), FLOATS(4)}, (int[]){0, -1},
+                    &program));
     uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, 12);
     FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_INVALID_ARGUMENT, "arrays of other sizes");
     FAILS(pjrt->download(device, got, x, BYTES), BT_INTERNAL,
@@ -254,7 +256,8 @@ static void late_errors_are_the_events(void **state) {
         }
         OK(pjrt->wait(device, events[3]));
         OK(pjrt->wait(device, events[0]));
-        FAILS(pjrt->wait(device, events[1]), BT_RESOURCE_EXHAUSTED, "pjrt0:0 (Stub v1): work that was launched: the stub fails late");
+        FAILS(pjrt->wait(device, events[1]), BT_RESOURCE_EXHAUSTED,
+              "pjrt0:0 (Stub v1): work that was launched: the stub fails late");
         OK(pjrt->wait(device, events[1])); /* told once */
         FAILS(pjrt->sync(device), BT_RESOURCE_EXHAUSTED, "fails late");
         FAILS(pjrt->wait(device, events[2]), BT_RESOURCE_EXHAUSTED, "fails late");
@@ -323,7 +326,8 @@ static void a_lost_device_stays_lost(void **state) {
     uint64_t address;
     open_stub("{\"lost_after\": 2}", devices, 2);
     void *program = load_add(devices[0], false);
-    uint64_t x = new_array(devices[0], one, BYTES), z = new_memory(devices[0], BYTES), other = new_array(devices[1], one, BYTES);
+    uint64_t x = new_array(devices[0], one, BYTES), z = new_memory(devices[0], BYTES),
+             other = new_array(devices[1], one, BYTES);
     OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}));
     FAILS(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}), BT_UNAVAILABLE, "the device is gone");
     const char *words = "pjrt0:0 (Stub v1) is lost since an earlier failure (";
@@ -346,7 +350,8 @@ static void copies_between(const char *settings, bool moved) {
     bti_pjrt_device *devices[2];
     open_stub(settings, devices, 2);
     void *program = load_add(devices[0], false);
-    uint64_t x = new_array(devices[0], one, BYTES), y = new_array(devices[0], ten, BYTES), z = new_memory(devices[0], BYTES);
+    uint64_t x = new_array(devices[0], one, BYTES), y = new_array(devices[0], ten, BYTES),
+             z = new_memory(devices[0], BYTES);
     uint64_t there = new_memory(devices[1], BYTES), raw = new_memory(devices[1], BYTES);
     OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, y, z}));
     finish(devices[0]);
@@ -385,7 +390,8 @@ static void programs_are_shared(void **state) {
         assert_int_equal(stub_count().compilations, before + (s == 1 ? 3 : 1));
         for (int round = 0; round < 2; round++)
             for (int d = 0; d < 3; d++) {
-                uint64_t x = new_array(devices[d], one, BYTES), y = new_array(devices[d], ten, BYTES), z = new_memory(devices[d], BYTES);
+                uint64_t x = new_array(devices[d], one, BYTES), y = new_array(devices[d], ten, BYTES),
+                         z = new_memory(devices[d], BYTES);
                 OK(pjrt->launch_segment(devices[d], programs[d], (uint64_t[]){x, y, z}));
                 expect_floats(devices[d], z, sum, 4);
             }
@@ -413,9 +419,11 @@ static void programs_are_checked(void **state) {
     stub_set("{\"no_results\": true}");
     OK(load_segment(device, stub_add, 2, 1, ADD_TYPES, NULL, &program));
     uint64_t x = new_array(device, one, BYTES), z = new_memory(device, BYTES);
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x, z}), BT_INTERNAL, "running a segment gave too few results");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x, z}), BT_INTERNAL,
+          "running a segment gave too few results");
     FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x + 4, z}), BT_INTERNAL, "do not lie within");
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, z, z}), BT_INTERNAL, "16 bytes are asked for where 0 were written");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, z, z}), BT_INTERNAL,
+          "16 bytes are asked for where 0 were written");
     pjrt->program_free(device, NULL, program);
     bti_program_source source = {.op = BTI_OP_matmul};
     FAILS(pjrt->program_load(device, &source, &program), BT_UNIMPLEMENTED, "runs segments of plans and nothing else");

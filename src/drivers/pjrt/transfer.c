@@ -94,8 +94,8 @@ bt_status bti_pjrt_download(void *opened, void *host, uint64_t address, size_t b
     BTI_TRY(bti_pjrt_find(device, address, bytes, &slot, &offset));
     BTI_TRY(bti_pjrt_look(device, slot, &seen));
     bool whole = !seen.host && seen.buffer && offset == 0 && bytes == seen.buffer->bytes;
-    bt_status status = whole ? bti_pjrt_fetch_into(device, seen.buffer, host)
-                             : read_part(device, slot, &seen, host, offset, bytes);
+    bt_status status =
+        whole ? bti_pjrt_fetch_into(device, seen.buffer, host) : read_part(device, slot, &seen, host, offset, bytes);
     bti_pjrt_contents_release(&seen);
     return status;
 }
@@ -139,7 +139,8 @@ bt_status bti_pjrt_copy(void *opened, uint64_t to, uint64_t from, size_t bytes) 
 /* The buffer on another device of its client. UNIMPLEMENTED: the plugin does not do that. */
 static bt_status move(bti_pjrt_device *target, const bti_pjrt_buffer *from, bti_pjrt_buffer *to) {
     const bti_pjrt_calls *calls = target->calls;
-    bti_pjrt_copy_to args = {.size = BTI_PJRT_SIZE(bti_pjrt_copy_to, result), .buffer = from->handle, .target = target->handle};
+    bti_pjrt_copy_to args = {
+        .size = BTI_PJRT_SIZE(bti_pjrt_copy_to, result), .buffer = from->handle, .target = target->handle};
     bti_pjrt_get memory = {.size = BTI_PJRT_SIZE(bti_pjrt_get, result), .object = target->handle};
     bt_status status = BT_UNIMPLEMENTED;
     if (calls->buffer_to_device)

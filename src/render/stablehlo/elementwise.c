@@ -250,6 +250,26 @@ static bool computes_wide(const bti_node *node, const bti_hlo_value *in) {
     return is_small && (rule == BTI_FLOAT || rule == BTI_NUMBER || node->op == BTI_OP_add || node->op == BTI_OP_mul);
 }
 
+enum { MOST_MOVES = 16 };
+
+static bool is_number(const bti_node *node) {
+    for (int moves = 0; moves < MOST_MOVES; moves++) {
+        bti_class class = bti_op_info((bti_op)node->op)->class;
+        if (class == BTI_SOURCE) return node->op != BTI_OP_leaf;
+        if ((class != BTI_MOVEMENT && node->op != BTI_OP_cast) || !atomic_load(&node->input_count)) return false;
+        node = node->inputs[0];
+    }
+    return false;
+}
+
+/* XLA multiplies by the rounded inverse of a number that it can see, so that 3 / 3 need not be 1. */
+static bti_hlo_value hidden(bti_hlo *w, bti_hlo_value number) {
+    int id = bti_hlo_begin(w, "optimization_barrier", 1, 1, &number);
+    bti_hlo_value made = number;
+    bti_hlo_end(w, 1, &number, 1, &made, id);
+    return made;
+}
+
 bti_hlo_value bti_hlo_elementwise(bti_hlo *w, const bti_node *node, const bti_hlo_value *in) {
     bti_op op = (bti_op)node->op;
     bti_dtype_rule rule = bti_op_info(op)->dtype_rule;
@@ -259,6 +279,7 @@ bti_hlo_value bti_hlo_elementwise(bti_hlo *w, const bti_node *node, const bti_hl
     bti_hlo_value wide[2] = {in[0], in[bti_op_info(op)->arity - 1]};
     bool widened = computes_wide(node, in);
     for (int i = 0; i < 2 && widened; i++) wide[i] = bti_hlo_convert(w, wide[i], BT_F32);
+    if (op == BTI_OP_div && is_number(node->inputs[1])) wide[1] = hidden(w, wide[1]);
     bti_hlo_value made = rule == BTI_FLOAT ? write_float(w, op, wide) : write_number(w, op, wide);
     return widened ? bti_hlo_convert(w, made, (bt_dtype)node->dtype) : made;
 }
