@@ -21,7 +21,8 @@ static char own[400];
 
 /* Runs COMMAND with the stub's settings and the flags; its exit code. */
 static int run(const char *settings, const char *flags, const char *command, const char *arguments) {
-    return run_line("BERTH_FAKE_PJRT='%s' OCL_ICD_VENDORS=/nonexistent BERTH_FLAGS='cache=off,probe_seconds=2,%s' timeout 60 %s %s 2>&1",
+    return run_line("BERTH_FAKE_PJRT='%s' OCL_ICD_VENDORS=/nonexistent BERTH_FLAGS='cache=off,probe_seconds=2,%s' "
+                    "timeout 60 %s %s 2>&1",
                     settings, flags, command, arguments);
 }
 
@@ -30,7 +31,8 @@ static int run(const char *settings, const char *flags, const char *command, con
 static void show(const char *name) {
     bt_device *device;
     if (bt_device_find(name, &device) == BT_OK)
-        printf("%s: %s, %s, %s\n", name, bt_device_name(device), bt_device_description(device), bt_device_driver(device));
+        printf("%s: %s, %s, %s\n", name, bt_device_name(device), bt_device_description(device),
+               bt_device_driver(device));
     else
         printf("%s: %s\n", name, bt_error_text());
 }
@@ -39,10 +41,10 @@ static int program(void) {
     printf("%d TPUs, %d accelerators\n", bt_device_count(BT_TPU), bt_device_count(BT_ACC));
     printf("tried: %s\n", bt_device_name(bt_try_tpu_gpu(1)));
     printf("default: %s\n", bt_device_name(bt_default_device()));
-    show("TPU:0"), show("tpu:1"), show("tpu"), show("/job:localhost/replica:0/task:0/device:TPU:1"), show("tpu:2"), show("acc:0");
+    show("TPU:0"), show("tpu:1"), show("tpu"), show("/job:localhost/replica:0/task:0/device:TPU:1"), show("tpu:2"),
+        show("acc:0");
     BT_SCOPE
-        BT_ON("cpu")
-            printf("the CPU works: %g\n", bt_item(bt_add(bt_f32(1), bt_f32(2))));
+        BT_ON("cpu") printf("the CPU works: %g\n", bt_item(bt_add(bt_f32(1), bt_f32(2))));
     return bt_shutdown() == BT_OK ? 0 : 1;
 }
 
@@ -67,7 +69,10 @@ static void devices_have_names(void **state) {
 static void plugins_of_one_kind(void **state) {
     (void)state;
     assert_int_equal(run_line("cp " STUB " " BERTH_BUILD_DIR "/fakes/pjrt_second.so"), 0);
-    assert_int_equal(run("{}", "default_device=cpu,pjrt_plugins=tpu:" STUB ";tpu:" BERTH_BUILD_DIR "/fakes/pjrt_second.so", own, "run"), 0);
+    assert_int_equal(run("{}",
+                         "default_device=cpu,pjrt_plugins=tpu:" STUB ";tpu:" BERTH_BUILD_DIR "/fakes/pjrt_second.so",
+                         own, "run"),
+                     0);
     assert_says("4 TPUs");
     assert_says("tpu:2: TPU:2, Stub v1, pjrt\n");
     unlink(BERTH_BUILD_DIR "/fakes/pjrt_second.so");
@@ -77,8 +82,10 @@ static void plugins_that_hang_or_abort(void **state) {
     (void)state;
     static const struct {
         const char *settings, *end;
-    } manners[] = {{"{\"hang\": \"start\"}", "gave no answer in 2 seconds (flag probe_seconds); it said: the stub hangs at its start"},
-                   {"{\"hang\": \"client\"}", "gave no answer in 2 seconds (flag probe_seconds); it said: the stub hangs at its client"},
+    } manners[] = {{"{\"hang\": \"start\"}",
+                    "gave no answer in 2 seconds (flag probe_seconds); it said: the stub hangs at its start"},
+                   {"{\"hang\": \"client\"}",
+                    "gave no answer in 2 seconds (flag probe_seconds); it said: the stub hangs at its client"},
                    {"{\"abort\": \"start\"}", "crashed (Aborted); it said: the stub aborts at its start"},
                    {"{\"abort\": \"client\"}", "crashed (Aborted); it said: the stub aborts at its client"}};
     for (size_t i = 0; i < sizeof manners / sizeof *manners; i++) {
@@ -107,7 +114,8 @@ static void doctor_tells(void **state) {
     assert_int_equal(run("{}", "pjrt_plugins=none", BERTH, "doctor"), 0);
     assert_silent_on("libpjrt_stub");
     assert_int_equal(run("{}", "pjrt_plugins=cpu:/x", BERTH, "doctor"), 0);
-    assert_says("pjrt: flag pjrt_plugins=\"cpu:/x\": a plugin is named by the kind of its devices, tpu: or acc:, and its path");
+    assert_says(
+        "pjrt: flag pjrt_plugins=\"cpu:/x\": a plugin is named by the kind of its devices, tpu: or acc:, and its path");
 }
 
 int main(int count, char **arguments) {

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "drivers/pjrt/pjrt.h"
+#include "drivers/pjrt/api.h"
 
 #define STUB_API __attribute__((visibility("default")))
 enum { STUB_RANK = 16, STUB_INPUTS = 64, STUB_DEVICES = 64 };

@@ -63,7 +63,7 @@ static bt_status lend_until(bti_pjrt_device *device, loan *lent, void *event) {
 }
 
 /* An event that takes no function is waited for; of zero copy it comes when the buffer goes. */
-static void give_up(bti_pjrt_device *device, loan *lent, bti_pjrt_buffer *buffer, void *event) {
+static void undo_transfer(bti_pjrt_device *device, loan *lent, bti_pjrt_buffer *buffer, void *event) {
     bti_pjrt_drop(device->calls, device->calls->buffer_destroy, buffer->handle);
     buffer->handle = NULL;
     bti_error *cause = bti_error_last();
@@ -72,8 +72,8 @@ static void give_up(bti_pjrt_device *device, loan *lent, bti_pjrt_buffer *buffer
     end_loan(NULL, lent);
 }
 
-static bt_status send_bytes(bti_pjrt_device *device, const bti_pjrt_store *store, bti_pjrt_buffer *buffer, int semantics,
-                            void **event) {
+static bt_status send_bytes(bti_pjrt_device *device, const bti_pjrt_store *store, bti_pjrt_buffer *buffer,
+                            int semantics, void **event) {
     int type;
     BTI_TRY(bti_pjrt_type(buffer->type.dtype, &type));
     bti_pjrt_from_host args = {.size = BTI_PJRT_SIZE(bti_pjrt_from_host, buffer),
@@ -106,7 +106,7 @@ static bt_status make_buffer(bti_pjrt_device *device, bti_pjrt_store *store, bti
         return status;
     }
     status = lend_until(device, lent, event);
-    if (status != BT_OK) give_up(device, lent, buffer, event);
+    if (status != BT_OK) undo_transfer(device, lent, buffer, event);
     return status;
 }
 

@@ -19,7 +19,7 @@
 #include "base/lock.h"
 #include "base/vec.h"
 #include "drivers/driver.h"
-#include "drivers/pjrt/pjrt.h"
+#include "drivers/pjrt/api.h"
 
 /* --- error.c --------------------------------------------------------------------------------------------------------- */
 /* BT_OK, or an error with the device or plugin, what it was asked for, and its own words. Destroys what the plugin returned. */

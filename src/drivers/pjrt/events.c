@@ -144,7 +144,7 @@ bt_status bti_pjrt_wait(void *opened, bti_event event) {
     return fail_with(take_fault(opened, event.value));
 }
 
-static bool is_ready(const bti_pjrt_device *device, void *event) {
+static bool has_ended(const bti_pjrt_device *device, void *event) {
     bti_pjrt_bool args = {.size = BTI_PJRT_SIZE(bti_pjrt_bool, result), .object = event};
     bti_pjrt_error *error = device->calls->event_is_ready(&args);
     bti_pjrt_ignore(device->calls, error);
@@ -155,7 +155,7 @@ bt_status bti_pjrt_query(void *opened, bti_event event, bool *done) {
     bti_pjrt_device *device = opened;
     *done = true;
     for (bti_pjrt_launch *launch; *done && (launch = oldest(device, event.value));) {
-        *done = is_ready(device, launch->event);
+        *done = has_ended(device, launch->event);
         if (*done) complete(device, launch);
         release(device, launch);
     }

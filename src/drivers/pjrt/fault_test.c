@@ -86,7 +86,8 @@ static void clear(scene *s) {
         if (s->devices[d]) pjrt->close(s->devices[d]);
     bti_pjrt_plugins_begin(); /* a client that only the probe has made */
     for (int i = 0; i < BTI_PJRT_PLUGINS; i++)
-        if (bti_pjrt_plugin_at(i) && bti_pjrt_plugin_at(i)->client) bti_pjrt_client_close(bti_pjrt_plugin_at(i)->client);
+        if (bti_pjrt_plugin_at(i) && bti_pjrt_plugin_at(i)->client)
+            bti_pjrt_client_close(bti_pjrt_plugin_at(i)->client);
     bti_pjrt_plugins_end();
     bti_str_free(&s->found.reason);
 }
@@ -97,7 +98,8 @@ static bool play_and_check(const char *settings, const char *words) {
     stub_set(settings);
     bt_error_clear();
     bt_status status = play(&s);
-    if (status != BT_OK && (!strstr(bt_error_text(), words) || !(strstr(bt_error_text(), "pjrt") || strstr(bt_error_text(), STUB))))
+    if (status != BT_OK &&
+        (!strstr(bt_error_text(), words) || !(strstr(bt_error_text(), "pjrt") || strstr(bt_error_text(), STUB))))
         fail_msg("%s: \"%s\" does not say \"%s\"", settings, bt_error_text(), words);
     if (status == BT_OK && !s.right) fail_msg("%s: wrong numbers", settings);
     stub_set("{}");
@@ -111,13 +113,15 @@ static void each_call_fails(void **state) {
     static const struct {
         int code, seed;
         const char *more;
-    } ways[] = {{3, 0, ""}, {8, 3, ""}, {13, 4, ", \"platform\": \"cpu\""}, {99, 5, ", \"uses_up\": true"}, {14, 6, ""}, {12, 7, ""}};
+    } ways[] = {{3, 0, ""},  {8, 3, ""}, {13, 4, ", \"platform\": \"cpu\""}, {99, 5, ", \"uses_up\": true"},
+                {14, 6, ""}, {12, 7, ""}};
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         int ends = 0, n = 1;
-        for (; n < 400 && ends < 20; n++) { /* some failures are made good: statistics, versions; at the end no call fails any more */
+        for (; n < 400 && ends < 20;
+             n++) { /* some failures are made good: statistics, versions; at the end no call fails any more */
             char settings[200];
-            snprintf(settings, sizeof settings, "{\"limit\": 1000, \"fail_any\": [%d, %d], \"seed\": %d%s}", n, ways[w].code, ways[w].seed,
-                     ways[w].more);
+            snprintf(settings, sizeof settings, "{\"limit\": 1000, \"fail_any\": [%d, %d], \"seed\": %d%s}", n,
+                     ways[w].code, ways[w].seed, ways[w].more);
             ends = play_and_check(settings, "the stub fails in PJRT_") ? ends + 1 : 0;
         }
         assert_in_range(n, 60, 399);
@@ -185,7 +189,8 @@ static const char *reason_of(const char *settings) {
 
 static void expect_reason(const char *settings, const char *words) {
     const char *reason = reason_of(settings);
-    if (!*words ? *reason != '\0' : !strstr(reason, words)) fail_msg("%s: \"%s\" does not say \"%s\"", settings, reason, words);
+    if (!*words ? *reason != '\0' : !strstr(reason, words))
+        fail_msg("%s: \"%s\" does not say \"%s\"", settings, reason, words);
 }
 
 static void tables_are_checked(void **state) {
@@ -197,7 +202,8 @@ static void tables_are_checked(void **state) {
     expect_reason("{\"entries\": 70}", "it lacks PJRT_Buffer_ToHostBuffer (version 0.81 of the PJRT C API)");
     expect_reason("{\"entries\": -1}", "its table of functions has only 32 bytes");
     expect_reason("{\"missing\": [\"PJRT_Event_Await\"]}", "it lacks PJRT_Event_Await");
-    expect_reason("{\"fail\": {\"PJRT_Plugin_Initialize\": [1, 9]}}", "its start: the stub fails in PJRT_Plugin_Initialize");
+    expect_reason("{\"fail\": {\"PJRT_Plugin_Initialize\": [1, 9]}}",
+                  "its start: the stub fails in PJRT_Plugin_Initialize");
     expect_reason("{\"fail\": {\"PJRT_Client_Create\": [1, 5]}}", "a client: the stub fails in PJRT_Client_Create");
     expect_reason("{\"listed\": 1000000}", "it lists 1000000 devices; there can be 64");
     expect_reason("{\"listed\": -1}", "it lists 18446744073709551615 devices");
@@ -207,9 +213,10 @@ static void tables_are_checked(void **state) {
 /* What may be missing is done without. */
 static void optional_entries_are_done_without(void **state) {
     (void)state;
-    const char *settings = "{\"missing\": [\"PJRT_Event_OnReady\", \"PJRT_Client_PlatformVersion\", \"PJRT_Device_DefaultMemory\", "
-                           "\"PJRT_Device_MemoryStats\", \"PJRT_Buffer_IsDeleted\", \"PJRT_Buffer_CopyToDevice\", "
-                           "\"PJRT_Buffer_CopyToMemory\"]}";
+    const char *settings =
+        "{\"missing\": [\"PJRT_Event_OnReady\", \"PJRT_Client_PlatformVersion\", \"PJRT_Device_DefaultMemory\", "
+        "\"PJRT_Device_MemoryStats\", \"PJRT_Buffer_IsDeleted\", \"PJRT_Buffer_CopyToDevice\", "
+        "\"PJRT_Buffer_CopyToMemory\"]}";
     static scene s;
     char path[] = BERTH_BUILD_DIR "/fakes/pjrt_copy_bare.so", flag[300];
     copy_stub(path);
@@ -240,7 +247,8 @@ static void files_that_are_no_plugins(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         set_plugins(cases[i].flag);
         probe_devices(&found);
-        if (!strstr(bti_str_text(&found.reason), cases[i].words)) fail_msg("%s: \"%s\"", cases[i].flag, bti_str_text(&found.reason));
+        if (!strstr(bti_str_text(&found.reason), cases[i].words))
+            fail_msg("%s: \"%s\"", cases[i].flag, bti_str_text(&found.reason));
         assert_int_equal(found.count, i == 2 ? 2 : 0);
         bti_str_free(&found.reason);
     }
@@ -291,14 +299,11 @@ static void devices_that_vanish(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails),
-                                       cmocka_unit_test(runs_fail_late),
-                                       cmocka_unit_test(each_allocation_fails),
-                                       cmocka_unit_test(sizes_that_cannot_be),
-                                       cmocka_unit_test(devices_that_vanish),
-                                       cmocka_unit_test(optional_entries_are_done_without),
-                                       cmocka_unit_test(files_that_are_no_plugins),
-                                       cmocka_unit_test(tables_are_checked)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_call_fails),           cmocka_unit_test(runs_fail_late),
+        cmocka_unit_test(each_allocation_fails),     cmocka_unit_test(sizes_that_cannot_be),
+        cmocka_unit_test(devices_that_vanish),       cmocka_unit_test(optional_entries_are_done_without),
+        cmocka_unit_test(files_that_are_no_plugins), cmocka_unit_test(tables_are_checked)};
     setenv("BERTH_FAKE_PJRT", "{}", 1);
     reach_stub();
     set_plugins("tpu:" STUB);

@@ -9,7 +9,7 @@ static bt_status no_host_memory(const bti_pjrt_device *device, size_t bytes) {
 }
 
 /* Bytes that the contents have, or may have. */
-static size_t size_of(const bti_pjrt_slot *slot, const bti_pjrt_contents *contents) {
+static size_t bytes_held(const bti_pjrt_slot *slot, const bti_pjrt_contents *contents) {
     return contents->buffer ? contents->buffer->bytes : contents->host ? contents->host->bytes : slot->bytes;
 }
 
@@ -20,7 +20,7 @@ static bt_status writable(bti_pjrt_device *device, bti_pjrt_slot *slot, size_t o
     bti_pjrt_store *before = NULL;
     *store = NULL;
     bt_status status = bti_pjrt_look(device, slot, &seen);
-    bool whole = offset == 0 && (bytes == slot->bytes || bytes >= size_of(slot, &seen));
+    bool whole = offset == 0 && (bytes == slot->bytes || bytes >= bytes_held(slot, &seen));
     if (status != BT_OK && !whole) return status;
     bool fits = seen.host && offset + bytes <= seen.host->bytes;
     if (fits && atomic_load(&seen.host->users) == 2) { /* the slot and this thread */

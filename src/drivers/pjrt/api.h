@@ -3,8 +3,8 @@
  * A plugin exports GetPjrtApi, which returns a table of functions (entries.def). Each takes one struct, which begins with its size, and returns NULL or an
  * error that the caller destroys. Objects are pointers that the caller destroys too, unless a comment says "borrowed". Structs are zeroed but for what is set. A plugin
  * refuses a struct that is smaller than the one that it knows, and takes a larger one, so they have the largest known sizes (version 0.114). */
-#ifndef BTI_DRIVERS_PJRT_PJRT_H
-#define BTI_DRIVERS_PJRT_PJRT_H
+#ifndef BTI_DRIVERS_PJRT_API_H
+#define BTI_DRIVERS_PJRT_API_H
 
 #include <stdbool.h>
 #include <stddef.h>
