@@ -1,6 +1,8 @@
 // timeout: 120
-// labels: valgrind
+// labels: valgrind threads
 /* The driver on the stub plugin: slots, types, copies, memory that is given, events. */
+#include <pthread.h>
+
 #include "support/pjrt_stub.h"
 
 static const float one[] = {1, 2, 3, 4}, ten[] = {10, 20, 30, 40}, sum[] = {11, 22, 33, 44}, more[] = {21, 42, 63, 84};
@@ -404,6 +406,58 @@ static void programs_are_shared(void **state) {
     }
 }
 
+/* --- threads --------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct copier {
+    bti_pjrt_device *device;
+    pthread_t thread;
+    float first;
+} copier;
+
+/* Arrays of its own, while other threads launch and copy on the same device. */
+static void *copy_arrays(void *context) {
+    const copier *of = context;
+    for (int i = 0; i < 200; i++) {
+        const float values[4] = {of->first, (float)i, 2, 3};
+        uint64_t x = new_array(of->device, values, BYTES), y = new_memory(of->device, BYTES);
+        OK(pjrt->upload(of->device, y, values + 2, 8));
+        OK(pjrt->upload(of->device, y + 8, values, 8));
+        expect_floats(of->device, x, values, 4);
+        expect_floats(of->device, y, (float[]){2, 3, of->first, (float)i}, 4);
+        pjrt->free(of->device, x, BYTES);
+        pjrt->free(of->device, y, BYTES);
+    }
+    return NULL;
+}
+
+static void threads_use_a_device(void **state) {
+    (void)state;
+    enum { COPIERS = 3 };
+    bti_pjrt_device *device;
+    copier copiers[COPIERS];
+    bti_event event;
+    bool done;
+    open_stub("{\"seed\": 11}", &device, 1);
+    void *program = load_add(device, true);
+    uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES);
+    for (int i = 0; i < COPIERS; i++) {
+        copiers[i] = (copier){.device = device, .first = (float)(100 + i)};
+        assert_int_equal(pthread_create(&copiers[i].thread, NULL, copy_arrays, &copiers[i]), 0);
+    }
+    for (int i = 0; i < 200; i++) {
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}));
+        if (i % 3 == 0) OK(pjrt->copy(device, z, x, BYTES));
+        OK(pjrt->record(device, &event));
+        OK(pjrt->query(device, event, &done));
+        if (i % 16 == 0) OK(pjrt->wait(device, event));
+    }
+    for (int i = 0; i < COPIERS; i++) pthread_join(copiers[i].thread, NULL);
+    expect_floats(device, x, (float[]){2001, 4002, 6003, 8004}, 4);
+    finish(device);
+    pjrt->program_free(device, NULL, program);
+    close_stub(&device, 1);
+}
+
 /* --- programs ------------------------------------------------------------------------------------------------------------------- */
 
 static void programs_are_checked(void **state) {
@@ -449,6 +503,7 @@ int main(void) {
                                        cmocka_unit_test(a_lost_device_stays_lost),
                                        cmocka_unit_test(devices_of_a_client_copy),
                                        cmocka_unit_test(programs_are_shared),
+                                       cmocka_unit_test(threads_use_a_device),
                                        cmocka_unit_test(programs_are_checked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
