@@ -123,7 +123,7 @@ build() {
 noted() {
     local log rc=0
     log=$(mktemp)
-    "${@:2}" 2>&1 | tee "$log" || rc=1
+    "${@:2}" 2>&1 | tee "$log" || rc=$?
     note "$(grep -E "$1" "$log" | tail -n 1)"
     rm -f "$log"
     return $rc
@@ -246,20 +246,25 @@ part_export() {
     build release golden || return 1
     noted '^stablehlo:' python3 tests/stablehlo/run.py
 }
+# The driver of PJRT plugins on a real one, XLA's CPU client.
+part_pjrt() {
+    build release drivers.pjrt.real_test || return 1
+    noted '^pjrt:' python3 tests/pjrt/run.py
+}
 part_ray() {
     build release || return 1
     python3 bench/tasks.py --repetitions 1 --shrink 10
 }
 
 parts=(build demo layers circles names format headers ctest emulated golden readme asan tsan valgrind fuzz)
-peer_parts=(peers exchange export ray)
+peer_parts=(peers exchange export pjrt ray)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [circles]="files form no circle"
     [names]="a name has one meaning" [format]="clang-format"
     [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
-    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [ray]="tasks beside Ray"
+    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [pjrt]="on XLA's CPU client" [ray]="tasks beside Ray"
 )
 
 check() {
