@@ -62,13 +62,18 @@ static int32_t level_after(const cut *c, int32_t value, bool inner) {
     return c->level[before] + (inner && !is_inner(c, &c->steps[before]));
 }
 
+/* Values of kernels are none of the planner's. */
+static int32_t read_after(const cut *c, int32_t value) {
+    return (size_t)value < c->planner->after.count ? c->planner->after.items[value] : -1;
+}
+
 static void find_levels(cut *c) {
     for (int32_t s = 0; s < c->count; s++) {
         const bti_step *step = &c->steps[s];
         bool inner = is_inner(c, step);
         c->moves[s] = count_moves(c, step);
         for (int i = 0; i < step->input_count && c->moves[s] < 0; i++) {
-            int32_t value = read_or_made(c, step, i), after = c->planner->after.items[value];
+            int32_t value = read_or_made(c, step, i), after = read_after(c, value);
             int32_t level = level_after(c, value, inner), then = after < 0 ? 0 : level_after(c, after, inner);
             if (level > c->level[s]) c->level[s] = level;
             if (then > c->level[s]) c->level[s] = then;

@@ -44,6 +44,13 @@ static const mode gpu_modes[] = {
     {"GPUs, unfused", "default_device=gpu:0,fuse=off", false, ODD, 1},
 };
 
+/* With --tpus: on those of the plugin that BERTH_FLAGS names. Each program is compiled. */
+static const mode tpu_modes[] = {
+    {"interpreter", "devices=sim:tpu*3@256M,kernels=interpreter", true, ALL, 1},
+    {"TPUs", "default_device=tpu:0", false, ALL, 1},
+    {"TPUs, flushed often", "default_device=tpu:0,flush_nodes=3", true, ODD, 1},
+};
+
 /* What is checked of a seed besides. */
 typedef struct check {
     const char *name, *flags;
@@ -64,6 +71,9 @@ static const check gpu_checks[] = {{"calls", "default_device=gpu:0", EVEN, check
                                    {"plans", "default_device=gpu:0,memory_fill=on", ODD, check_plans},
                                    {"one program by eight threads", "default_device=gpu:0", ODD, check_threads},
                                    {"faults", "default_device=gpu:0,strict=on", EVEN, check_faults}};
+static const check tpu_checks[] = {{"calls", "default_device=tpu:0", EVEN, check_calls},
+                                   {"plans", "default_device=tpu:0,memory_fill=on", ODD, check_plans},
+                                   {"one program by eight threads", "default_device=tpu:0", ODD, check_threads}};
 /* With --loops: programs of loops and branches. */
 static const check loop_checks[] = {
     {"loops beside what they stand for", DEVICES "kernels=blocks,memory_fill=on", EVEN, check_loops},
@@ -74,6 +84,10 @@ static const check loop_checks[] = {
 static const check gpu_loop_checks[] = {
     {"loops beside what they stand for", "default_device=gpu:0,memory_fill=on", ALL, check_loops},
     {"plans of loops", "default_device=gpu:0,memory_fill=on", ODD, check_loop_plans}};
+
+static const check tpu_loop_checks[] = {
+    {"loops beside what they stand for", "default_device=tpu:0,memory_fill=on", ALL, check_loops},
+    {"plans of loops", "default_device=tpu:0,memory_fill=on", ODD, check_loop_plans}};
 
 enum { BATCH = 100 };
 #define LENGTH(table) (int)(sizeof(table) / sizeof *(table))
@@ -97,7 +111,8 @@ static void begin(const char *flags) {
     for (int i = 0; i < bt_flag_count(); i++) {
         bt_flag_info info = BT_FLAG_INFO_INIT;
         must(bt_flag_describe(i, &info));
-        if (strcmp(info.name, "cache") && strcmp(info.name, "cuda_path") && strcmp(info.name, "probe"))
+        if (strcmp(info.name, "cache") && strcmp(info.name, "cuda_path") && strcmp(info.name, "probe") &&
+            strcmp(info.name, "pjrt_plugins"))
             must(bt_set_flag(info.name, info.default_value));
     }
     char copy[200], *rest = copy;
@@ -281,6 +296,9 @@ static void choose_checks(void) {
     if (modes == gpu_modes) {
         checks = loops ? gpu_loop_checks : gpu_checks;
         check_count = loops ? LENGTH(gpu_loop_checks) : LENGTH(gpu_checks);
+    } else if (modes == tpu_modes) {
+        checks = loops ? tpu_loop_checks : tpu_checks;
+        check_count = loops ? LENGTH(tpu_loop_checks) : LENGTH(tpu_checks);
     } else {
         checks = loops ? loop_checks : simulated_checks;
         check_count = loops ? LENGTH(loop_checks) : LENGTH(simulated_checks);
@@ -288,13 +306,11 @@ static void choose_checks(void) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option options[] = {{"seeds", required_argument, NULL, 's'},
-                                            {"print", required_argument, NULL, 'p'},
-                                            {"break", required_argument, NULL, 'b'},
-                                            {"summary", required_argument, NULL, 'f'},
-                                            {"gpus", no_argument, NULL, 'g'},
-                                            {"loops", no_argument, NULL, 'l'},
-                                            {0}};
+    static const struct option options[] = {
+        {"seeds", required_argument, NULL, 's'}, {"print", required_argument, NULL, 'p'},
+        {"break", required_argument, NULL, 'b'}, {"summary", required_argument, NULL, 'f'},
+        {"gpus", no_argument, NULL, 'g'},        {"tpus", no_argument, NULL, 't'},
+        {"loops", no_argument, NULL, 'l'},       {0}};
     unsigned long long first = 1, last = 0, print = 0;
     const char *summary = NULL;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -303,16 +319,18 @@ int main(int argc, char **argv) {
         if (option == 'f') summary = optarg;
         if (option == 's') seeds_are_chosen = true;
         if (option == 'g') modes = gpu_modes, mode_count = LENGTH(gpu_modes);
+        if (option == 't') modes = tpu_modes, mode_count = LENGTH(tpu_modes), moves_to_tpus = true;
         if (option == 'l') run_one = run_loops;
         if (option == '?' || (option == 's' && sscanf(optarg, "%llu..%llu", &first, &last) != 2)) {
-            fprintf(stderr, "usage: random_programs [--loops] [--gpus] [--seeds A..B] [--print SEED] [--break NAME] "
-                            "[--summary FILE]\n");
+            fprintf(stderr,
+                    "usage: random_programs [--loops] [--gpus | --tpus] [--seeds A..B] [--print SEED] [--break NAME] "
+                    "[--summary FILE]\n");
             return 2;
         }
     }
     choose_checks();
     if (!last) last = usual_last();
-    if (modes == gpu_modes && !seeds_are_chosen) draw_seeds(&first, &last);
+    if (modes != simulated_modes && !seeds_are_chosen) draw_seeds(&first, &last);
     bt_set_log_sink(ignore, NULL);
     if (print) {
         outcomes out;

@@ -318,13 +318,16 @@ static value make_cast(program *p) {
     return (value){bt_cast(x->array, to), x->exact && to != BT_BOOL && (is_float(to) || to >= BT_I8)};
 }
 
+bool moves_to_tpus;
+
 static value make_move(program *p) {
-    static const char *const devices[] = {"gpu:0", "gpu:1", "gpu:2", "cpu"};
+    static const char *const gpus[] = {"gpu:0", "gpu:1", "gpu:2", "cpu"}, *const tpus[] = {"tpu:0", "tpu:1", "tpu:2",
+                                                                                           "cpu"};
     value *x = pick(p);
     if (!x) return (value){0};
     int drawn = below(&p->c, 4);
-    if (drawn < 3 && drawn >= bt_device_count(BT_GPU)) drawn = 0; /* with --gpus, where there are fewer */
-    const char *device = devices[drawn];
+    if (drawn < 3 && drawn >= bt_device_count(moves_to_tpus ? BT_TPU : BT_GPU)) drawn = 0; /* where there are fewer */
+    const char *device = (moves_to_tpus ? tpus : gpus)[drawn];
     say(p, "bt_to(v%d, \"%s\")", number_of(p, x), device);
     return (value){bt_to(x->array, device), x->exact};
 }

@@ -60,6 +60,8 @@ void run_variant(uint64_t seed, int variant, bt_array *const *leaf, outcomes *ou
 /* The same elements behind `offset` others, in the middle of a longer array. */
 bt_array *move_in_memory(bt_array *leaf, int64_t offset);
 
+extern bool moves_to_tpus; /* arrays are moved to TPUs, not GPUs */
+
 /* NULL, or in what way b differs from a (a static text): to the bit, or within what other engines may round differently. */
 const char *differ(const outcomes *a, const outcomes *b, bool to_the_bit);
 

@@ -83,6 +83,19 @@ void bti_hlo_set(bti_hlo *w, const bti_node *node, int count, const bti_hlo_valu
 /* Cannot be said in StableHLO: names the operation and the line that recorded it. */
 void bti_hlo_refuse(bti_hlo *w, const bti_node *node, const char *why);
 
+/* --- modules: stablehlo.c ------------------------------------------------------------------------------------------------ */
+
+void bti_hlo_begin_module(bti_hlo *w, const char *name); /* up to the arguments */
+void bti_hlo_argument(bti_hlo *w, bool first, bti_hlo_value argument, int alias);
+void bti_hlo_result_type(bti_hlo *w, bool first, bti_type type);
+void bti_hlo_result(bti_hlo *w, bool first, bti_hlo_value result);
+/* Behind the types of the results. The text is added to `text`, or given up. */
+bt_status bti_hlo_end_module(bti_hlo *w, bti_str *text);
+bti_hlo_value bti_hlo_data(bti_hlo *w, bti_type type, const void *elements); /* dense, row-major */
+bti_hlo_value bti_hlo_constant(bti_hlo *w, bti_type type, uint64_t bits);    /* as nodes have them */
+void bti_hlo_node(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
+void bti_hlo_nodes(bti_hlo *w, bti_node *const *nodes, int count);
+
 /* --- operations: by files ---------------------------------------------------------------------------------------------- */
 
 bti_hlo_value bti_hlo_elementwise(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
