@@ -165,13 +165,16 @@ static bt_status call_host(const bti_run *run, const bti_step *step, const bti_r
     return status;
 }
 
-static bt_status launch_segment(const bti_run *run, const bti_step *step, const bti_program *program) {
-    uint64_t few[32] = {0}, *addresses = few;
-    int count = step->input_count + step->output_count;
+static bt_status launch_segment(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    uint64_t few[32] = {0}, *addresses = few, *next;
+    int count = step->input_count + step->output_count + 1;
     if (count > 32 && !(addresses = bti_alloc((size_t)count * sizeof *addresses))) return bti_no_memory();
-    for (int o = 0; o < count; o++)
-        addresses[o] = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
-    bt_status status = bti_program_launch_segment(program, addresses);
+    next = addresses;
+    for (int o = 0; o < count - 1; o++) {
+        if (o == step->input_count && ready->given) *next++ = ready->given->address;
+        *next++ = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
+    }
+    bt_status status = bti_program_launch_segment(ready->program, addresses);
     if (addresses != few) bti_free(addresses);
     return status;
 }
@@ -425,7 +428,7 @@ static bt_status launch_fft(const bti_run *run, const bti_step *step, const bti_
 static bt_status launch_once(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
     if (step->by_library) return launch_fft(run, step, ready->program);
     if (step->kind == BTI_STEP_KERNEL) return launch_kernel(run, step, ready->program);
-    if (step->kind == BTI_STEP_SEGMENT) return launch_segment(run, step, ready->program);
+    if (step->kind == BTI_STEP_SEGMENT) return launch_segment(run, step, ready);
     return step->kind == BTI_STEP_PRODUCT ? launch_product(run, step, ready) : launch_work(run, step, ready);
 }
 

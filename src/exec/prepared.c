@@ -32,6 +32,8 @@ void bti_prepared_release(bti_prepared *of) {
         bti_program_release(of->steps[s].program);
         bti_host_release(of->steps[s].host);
         bti_free(of->steps[s].numbers);
+        if (of->steps[s].given)
+            bti_block_free(of->steps[s].given, bti_run_queue_submitted(of->plan.steps.items[s].device));
         for (int r = 0; r < BTI_MAX_REGIONS; r++) bti_prepared_release(of->steps[s].regions[r]);
     }
     if (!of->of_region) bti_plan_free(&of->plan);
@@ -205,7 +207,8 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_att
     if (step->own_kernel) return ready_own_kernel(of, s);
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr, wants);
     if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand, wants);
-    if (step->kind == BTI_STEP_SEGMENT) return bti_segment_ready(&of->plan, step, wants, &of->steps[s].program);
+    if (step->kind == BTI_STEP_SEGMENT)
+        return bti_segment_ready(&of->plan, step, wants, &of->steps[s].given, &of->steps[s].program);
     return ready_kernel(of, s, wants);
 }
 

@@ -24,6 +24,7 @@ typedef struct bti_ready_step {
     size_t first_operand; /* of work: into the run's operands: inputs, then the output */
     const bti_attr *attr; /* of work; in of->attrs */
     int64_t *numbers;     /* of a kernel of the program's: its words behind the addresses */
+    bti_block *given;     /* of a segment: numbers of its text's last argument, on the device; NULL: there are none */
     int number_count;
     struct bti_prepared *regions[BTI_MAX_REGIONS]; /* of a control step */
 } bti_ready_step;

@@ -1,9 +1,11 @@
 #include "exec/segment.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "base/alloc.h"
+#include "exec/queue.h"
 #include "base/flags.h"
 #include "render/stablehlo.h"
 
@@ -24,47 +26,99 @@ static bti_type type_of(const bti_value *value) {
     return type;
 }
 
+/* What is written of a segment. */
+typedef struct written {
+    const bti_plan *plan;
+    const bti_step *step;
+    int *aliases; /* by input, then -1 for the numbers */
+    bti_str text;
+    bti_hlo_numbers numbers; /* that the text leaves open */
+} written;
+
 /* With types and aliases behind it, and the text behind those. */
-static bti_segment_source *new_source(const bti_plan *plan, const bti_step *step, const int *aliases,
-                                      const bti_str *text) {
-    size_t operands = (size_t)step->input_count + (size_t)step->output_count;
+static bti_segment_source *new_source(const written *w) {
+    int inputs = w->step->input_count, given = w->numbers.count > 0;
+    size_t operands = (size_t)(inputs + given + w->step->output_count);
     bti_segment_source *source = bti_alloc(sizeof *source + operands * sizeof(bti_type) +
-                                           (size_t)step->input_count * sizeof *aliases + text->length + 1);
+                                           (size_t)(inputs + given) * sizeof(int) + w->text.length + 1);
     if (!source) return NULL;
     bti_type *types = (bti_type *)(source + 1);
-    int *kept = (int *)(types + operands);
-    char *at = (char *)(kept + step->input_count);
-    for (size_t o = 0; o < operands; o++) types[o] = type_of(bti_plan_operand(plan, step, (int)o));
-    if (step->input_count) memcpy(kept, aliases, (size_t)step->input_count * sizeof *aliases);
-    memcpy(at, bti_str_text(text), text->length + 1);
-    XXH128_hash_t hash = XXH3_128bits(at, text->length);
+    int *aliases = (int *)(types + operands);
+    char *text = (char *)(aliases + inputs + given);
+    for (int o = 0; o < inputs + w->step->output_count; o++)
+        types[o < inputs ? o : o + given] = type_of(bti_plan_operand(w->plan, w->step, o));
+    if (given) types[inputs] = (bti_type){.dtype = BT_U64, .rank = 1, .shape = {(int64_t)w->numbers.count}};
+    memcpy(aliases, w->aliases, (size_t)(inputs + given) * sizeof *aliases);
+    memcpy(text, bti_str_text(&w->text), w->text.length + 1);
+    XXH128_hash_t hash = XXH3_128bits(text, w->text.length);
     *source = (bti_segment_source){.hash = {hash.low64, hash.high64},
-                                   .text = at,
-                                   .bytes = text->length,
-                                   .input_count = step->input_count,
-                                   .output_count = step->output_count,
+                                   .text = text,
+                                   .bytes = w->text.length,
+                                   .input_count = inputs + given,
+                                   .output_count = w->step->output_count,
                                    .types = types,
-                                   .aliases = kept};
+                                   .aliases = aliases};
     return source;
 }
 
-static bt_status write_source(const bti_plan *plan, const bti_step *step, bti_segment_source **source) {
-    int *aliases = bti_alloc(((size_t)step->input_count + 1) * sizeof *aliases);
-    bti_str text = {0};
-    if (!aliases) return bti_no_memory();
-    for (int i = 0; i < step->input_count; i++) aliases[i] = alias_of(plan, step, i);
-    bool highest = bti_flag_choice(BTI_FLAG_matmul_precision) == BTI_MATMUL_HIGHEST;
-    bt_status status = bti_stablehlo_segment(plan, step, aliases, highest, &text);
-    if (status == BT_OK && !(*source = new_source(plan, step, aliases, &text))) status = bti_no_memory();
-    bti_str_free(&text);
-    bti_free(aliases);
-    return status;
+/* --- numbers ----------------------------------------------------------------------------------------------------------- */
+
+enum { KNOWN = 1024 };
+
+/* Whether a text that leaves these numbers open came lately with others; remembers it. Threads that come at once may miss it: then a program is compiled for its numbers alone. */
+static bool comes_with_others(const written *w) {
+    static atomic_uint_fast64_t texts[KNOWN], with[KNOWN];
+    uint64_t text = XXH3_64bits(bti_str_text(&w->text), w->text.length) | 1;
+    uint64_t numbers = XXH3_64bits(w->numbers.items, w->numbers.count * sizeof *w->numbers.items) | 1;
+    atomic_uint_fast64_t *at = &with[text % KNOWN];
+    bool known = atomic_exchange_explicit(&texts[text % KNOWN], text, memory_order_relaxed) == text;
+    uint64_t before = known ? atomic_load_explicit(at, memory_order_relaxed) : numbers;
+    atomic_store_explicit(at, before == numbers ? numbers : 0, memory_order_relaxed); /* 0: with several, from now on */
+    return before != numbers;
 }
 
-bt_status bti_segment_ready(const bti_plan *plan, const bti_step *step, bti_program_wants *wants,
+static bt_status write_text(written *w, bool open) {
+    bool highest = bti_flag_choice(BTI_FLAG_matmul_precision) == BTI_MATMUL_HIGHEST;
+    w->text.length = w->numbers.count = 0;
+    return bti_stablehlo_segment(w->plan, w->step, w->aliases, highest, open ? &w->numbers : NULL, &w->text);
+}
+
+static bt_status write_segment(written *w) {
+    BTI_TRY(write_text(w, true));
+    return w->numbers.count && comes_with_others(w) ? BT_OK : write_text(w, false);
+}
+
+static bt_status give_numbers(const written *w, bti_block **given) {
+    int device = w->step->device;
+    size_t bytes = w->numbers.count * sizeof *w->numbers.items;
+    *given = NULL;
+    if (!bytes) return BT_OK;
+    BTI_TRY(bti_device_open(device));
+    BTI_TRY(bti_block_alloc(device, bytes, bti_run_queue_completed(device), true, given));
+    return bti_device_upload(device, (*given)->address, w->numbers.items, bytes);
+}
+
+/* --- making ready ------------------------------------------------------------------------------------------------------ */
+
+static bt_status make_source(written *w, bti_block **given, bti_segment_source **source) {
+    w->aliases = bti_alloc(((size_t)w->step->input_count + 1) * sizeof *w->aliases);
+    if (!w->aliases) return bti_no_memory();
+    for (int i = 0; i < w->step->input_count; i++) w->aliases[i] = alias_of(w->plan, w->step, i);
+    w->aliases[w->step->input_count] = -1;
+    BTI_TRY(write_segment(w));
+    BTI_TRY(give_numbers(w, given));
+    return (*source = new_source(w)) ? BT_OK : bti_no_memory();
+}
+
+bt_status bti_segment_ready(const bti_plan *plan, const bti_step *step, bti_program_wants *wants, bti_block **given,
                             bti_program **program) {
     bti_segment_source *segment;
-    BTI_TRY(write_source(plan, step, &segment));
+    written w = {.plan = plan, .step = step};
+    bt_status status = make_source(&w, given, &segment);
+    bti_str_free(&w.text);
+    bti_vec_free(&w.numbers);
+    bti_free(w.aliases);
+    if (status != BT_OK) return status;
     return bti_texts_want(
         wants, &(bti_program_want){
                    .device = step->device, .source = {.segment = segment}, .segment = segment, .program = program});

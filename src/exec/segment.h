@@ -5,8 +5,9 @@
 #include "exec/texts.h"
 #include "ir/plan.h"
 
-/* The program of the segment, at once or with those that are wanted. UNIMPLEMENTED names an operation that the device cannot do there. */
-bt_status bti_segment_ready(const bti_plan *plan, const bti_step *step, bti_program_wants *wants,
+/* The program of the segment, at once or with those that are wanted. UNIMPLEMENTED names an operation that the device cannot do there. given: the numbers that the text leaves open, the program's last input, on the
+ * device; NULL: it leaves none open. */
+bt_status bti_segment_ready(const bti_plan *plan, const bti_step *step, bti_program_wants *wants, bti_block **given,
                             bti_program **program);
 
 #endif

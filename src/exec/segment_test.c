@@ -5,7 +5,7 @@
 static void expect_segment(size_t s, const int *aliases, const char *expected) {
     bti_str text = {0};
     assert_int_equal(plan.steps.items[s].kind, BTI_STEP_SEGMENT);
-    assert_int_equal(bti_stablehlo_segment(&plan, &plan.steps.items[s], aliases, true, &text), BT_OK);
+    assert_int_equal(bti_stablehlo_segment(&plan, &plan.steps.items[s], aliases, true, NULL, &text), BT_OK);
     assert_string_equal(bti_str_text(&text), expected);
     bti_str_free(&text);
 }
@@ -59,7 +59,7 @@ static void what_has_no_elements_is_written(void **state) {
     bti_node *nothing = leaf(1, SHAPE(0, 2));
     PLAN(OP(sum, 1, SHAPE(1, 2), ATTR(1), nothing));
     bti_str text = {0};
-    assert_int_equal(bti_stablehlo_segment(&plan, &plan.steps.items[0], NONE, true, &text), BT_OK);
+    assert_int_equal(bti_stablehlo_segment(&plan, &plan.steps.items[0], NONE, true, NULL, &text), BT_OK);
     assert_non_null(strstr(bti_str_text(&text), "@main() -> (tensor<1x2xf32>)"));
     assert_non_null(strstr(bti_str_text(&text), "tensor<0x2xf32>"));
     bti_str_free(&text);

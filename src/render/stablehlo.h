@@ -23,8 +23,10 @@ typedef struct bti_hlo_graph {
 /* All sizes are numbers. UNIMPLEMENTED names an operation that StableHLO cannot say, and its line; RESOURCE_EXHAUSTED: memory is short. */
 bt_status bti_stablehlo_text(const bti_hlo_graph *graph, bti_str *text);
 
-/* The same of a segment of a plan: its inputs are the arguments, its outputs the results. aliases: by input, as above. */
+/* The same of a segment of a plan: its inputs are the arguments, its outputs the results. aliases: by input, as above. numbers: NULL, or what the text leaves open is added: numbers, and where parts of inputs begin; they
+ * are its last argument, if there are any: uint64 [n], the bits of each in its dtype. */
+typedef BTI_VEC(uint64_t) bti_hlo_numbers;
 bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *segment, const int *aliases, bool highest,
-                                bti_str *text);
+                                bti_hlo_numbers *numbers, bti_str *text);
 
 #endif

@@ -1,7 +1,10 @@
 /* A segment of a plan as a module. Values are known by their storages: in a segment each has its own.
  *
  * Small arrays that no input goes into are computed here, by the interpreter, and floats of them are written with their elements: XLA joins products and sums to one rounding, so that the ends of
- * a range would be others than elsewhere. */
+ * a range would be others than elsewhere.
+ *
+ * A program that comes again with other numbers would be another text each time, and so would one that reads another part of an input, as of a data set; then the text leaves them open. Numbers that compilers do something
+ * with stay in it. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,12 +20,15 @@ typedef struct made {
     bti_hlo_value value; /* rank -1: there is none */
     void *elements;      /* of what no input goes into, and is small; else NULL */
     bool is_repeated;    /* they are one element, repeated */
+    bool is_argument;
 } made;
 
 typedef struct segment {
     bti_hlo w;
     const bti_plan *plan;
     made *of; /* by storage */
+    bti_hlo_numbers *numbers;
+    bti_hlo_value given; /* the argument with these */
 } segment;
 
 static bti_type type_of_value(const bti_value *value) {
@@ -99,6 +105,75 @@ static bool is_rounded(const bti_step *step) {
            bti_dtype_has_gradient((bt_dtype)step->node->dtype);
 }
 
+/* --- numbers that are given ---------------------------------------------------------------------------------------------- */
+
+static bool stays(const bti_plan *plan, const bti_step *step) {
+    static const double kept[] = {0, 1, -1, 2, 0.5};
+    bt_dtype dtype = plan->values.items[plan->operands.items[step->first_operand]].dtype;
+    uint64_t bits = plan->scalars.items[step->first_scalar];
+    double number = (double)(int64_t)bits;
+    if (bti_dtype_is_float(dtype)) memcpy(&number, &bits, sizeof number);
+    if (dtype == BT_BOOL || bti_dtype_is_complex(dtype) || number - number != 0) return true;
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (number == kept[i]) return true;
+    return false;
+}
+
+/* How many numbers of the step are given: itself, or where a part of an argument begins. */
+static int given_of(const segment *s, const bti_step *step) {
+    if (!s->numbers) return 0;
+    if (step->op == BTI_OP_const) return !stays(s->plan, step);
+    if (step->op != BTI_OP_slice || !made_of(s, step, 0)->is_argument) return 0;
+    const bti_value *x = bti_plan_operand(s->plan, step, 0), *part = bti_plan_output(s->plan, step, 0);
+    int count = 0;
+    for (int i = 0; i < part->rank; i++) {
+        if (step->node->attr->slice.step[i] != 1) return 0;
+        count += part->shape[i] != x->shape[i];
+    }
+    return count;
+}
+
+static int64_t count_given(const segment *s, const bti_step *step) {
+    int64_t count = 0;
+    for (int i = 0; i < step->inner_count; i++) count += given_of(s, &s->plan->inner.items[step->first_inner + i]);
+    return count;
+}
+
+/* The next element of the argument, in the number's dtype. */
+static bti_hlo_value give(segment *s, bti_type type, uint64_t bits) {
+    static const bt_dtype words[] = {[1] = BT_U8, [2] = BT_U16, [4] = BT_U32, [8] = BT_U64};
+    bti_hlo *w = &s->w;
+    bti_type one = {.dtype = BT_U64, .rank = 1, .shape = {1}};
+    const int64_t at = (int64_t)s->numbers->count, end = at + 1, step = 1;
+    if (!bti_vec_push(s->numbers, bits)) w->status = bti_no_memory();
+    bti_hlo_value word = bti_hlo_reshape(w, bti_hlo_slice(w, s->given, one, &at, &end, &step), 0, NULL);
+    word = bti_hlo_convert(w, word, words[bt_dtype_size(type.dtype)]);
+    return word.type.dtype == type.dtype ? word : bti_hlo_line(w, "bitcast_convert", type, 1, &word);
+}
+
+static void give_number(segment *s, const bti_step *step) {
+    const bti_type type = type_of_value(bti_plan_output(s->plan, step, 0));
+    uint64_t bits = 0;
+    bti_operand output = {.address = (uint64_t)(uintptr_t)&bits, .dtype = type.dtype};
+    bti_attr number = {.constant = {s->plan->scalars.items[step->first_scalar]}};
+    bti_work work = {.op = BTI_OP_const, .output = output, .attr = &number};
+    bt_status status = bti_interpret(&work);
+    made_of(s, step, 0)->value = give(s, type, bits);
+    if (s->w.status == BT_OK) s->w.status = status;
+}
+
+static void give_part(segment *s, const bti_step *step) {
+    bti_hlo *w = &s->w;
+    const bti_value *x = bti_plan_operand(s->plan, step, 0);
+    const bti_type part = type_of_value(bti_plan_output(s->plan, step, 0)), start = bti_hlo_scalar(BT_I64);
+    bti_hlo_value in[1 + BTI_MAX_RANK] = {made_of(s, step, 0)->value};
+    for (int i = 0; i < part.rank; i++)
+        in[1 + i] = part.shape[i] == x->shape[i] ? bti_hlo_number(w, start, 0)
+                                                 : give(s, start, (uint64_t)step->node->attr->slice.start[i]);
+    bti_hlo_attribute_list(w, "slice_sizes", part.shape, part.rank);
+    made_of(s, step, 1)->value = bti_hlo_line(w, "dynamic_slice", part, 1 + part.rank, in);
+}
+
 /* --- steps --------------------------------------------------------------------------------------------------------------- */
 
 /* An array without elements, which nobody has made. */
@@ -128,6 +203,10 @@ static void write_operation(segment *s, const bti_step *step) {
 
 static void write_step(segment *s, const bti_step *step) {
     made *m = made_of(s, step, step->input_count);
+    if (given_of(s, step)) {
+        (step->op == BTI_OP_const ? give_number : give_part)(s, step);
+        return;
+    }
     bti_type type = type_of_value(bti_plan_output(s->plan, step, 0));
     bool computed = is_computed(s, step);
     if (computed) compute(s, step);
@@ -146,8 +225,8 @@ static void write_result_types(segment *s, const bti_step *step) {
 }
 
 bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *step, const int *aliases, bool highest,
-                                bti_str *text) {
-    segment s = {.w = {.highest = highest, .write_nodes = bti_hlo_nodes}, .plan = plan};
+                                bti_hlo_numbers *numbers, bti_str *text) {
+    segment s = {.w = {.highest = highest, .write_nodes = bti_hlo_nodes}, .plan = plan, .numbers = numbers};
     bti_hlo *w = &s.w;
     s.of = bti_calloc(plan->storages.count + 1, sizeof *s.of);
     if (!s.of) return bti_no_memory();
@@ -156,7 +235,12 @@ bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *step, cons
     for (int i = 0; i < step->input_count; i++) {
         bti_hlo_value argument = {w->next++, -1, type_of_value(bti_plan_operand(plan, step, i))};
         bti_hlo_argument(w, !i, argument, aliases[i]);
-        made_of(&s, step, i)->value = argument;
+        *made_of(&s, step, i) = (made){.value = argument, .is_argument = true};
+    }
+    int64_t given = count_given(&s, step);
+    if (given) {
+        s.given = (bti_hlo_value){w->next++, -1, {.dtype = BT_U64, .rank = 1, .shape = {given}}};
+        bti_hlo_argument(w, !step->input_count, s.given, -1);
     }
     bti_str_add(&w->text, ") -> (");
     write_result_types(&s, step);
