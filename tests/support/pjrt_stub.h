@@ -53,4 +53,15 @@ static const char stub_add[] = "// stub: add\n";
 static const char stub_add_in_place[] = "// stub: add\n// gives: 0\n";
 static const char stub_copy[] = "// stub: copy\n";
 
+static const float one[] = {1, 2, 3, 4}, ten[] = {10, 20, 30, 40}, sum[] = {11, 22, 33, 44}, more[] = {21, 42, 63, 84};
+enum { BYTES = sizeof one };
+#define ADD_TYPES ((bti_type[]){FLOATS(4), FLOATS(4), FLOATS(4)})
+
+static inline void *load_add(bti_pjrt_device *device, bool in_place) {
+    void *program;
+    OK(load_segment(device, in_place ? stub_add_in_place : stub_add, 2, 1, ADD_TYPES, in_place ? (int[]){0, -1} : NULL,
+                    &program));
+    return program;
+}
+
 #endif

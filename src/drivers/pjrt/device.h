@@ -46,8 +46,8 @@ typedef struct bti_pjrt_named {
 } bti_pjrt_named;
 /* The plugins of these kinds that the flag names, or, where it is empty, libtpu. Opens no library. Lines of `reason`: what was looked for in vain, and what is wrong with the flag. */
 int bti_pjrt_search(unsigned kinds, bti_pjrt_named *named, bti_str *reason);
-/* Whether there is a device file as TPUs have them. */
-bool bti_pjrt_has_tpu_files(void);
+/* Whether this may be a machine of Google Cloud's with a TPU. */
+bool bti_pjrt_may_be_on_cloud(void);
 
 /* --- plugin.c -------------------------------------------------------------------------------------------------------- */
 typedef struct bti_pjrt_client bti_pjrt_client;

@@ -3,8 +3,7 @@
 #include "base/alloc.h"
 #include "support/pjrt_stub.h"
 
-static const float one[] = {1, 2, 3, 4}, ten[] = {10, 20, 30, 40};
-enum { BYTES = sizeof one, DEVICES = 2 };
+enum { DEVICES = 2 };
 
 /* --- a little of everything --------------------------------------------------------------------------------------------------- */
 

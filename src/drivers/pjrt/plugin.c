@@ -70,10 +70,10 @@ static bt_status read_table(bti_pjrt_plugin *plugin, const bti_pjrt_table *table
 
 /* --- starting ---------------------------------------------------------------------------------------------------------- */
 
-/* libtpu asks the metadata server of a Google Cloud machine about the slice of TPUs that the machine is part of: 30 times for each key, half a minute, where there is
- * no such server. On a machine without TPUs it need not ask. */
+/* libtpu asks the metadata server of a Google Cloud machine about the slice of TPUs that the machine is part of: 30 times for each key, more than a minute, where there is
+ * no such server. */
 static void keep_from_asking(const bti_pjrt_plugin *plugin) {
-    if (plugin->kind == BT_TPU && !bti_pjrt_has_tpu_files()) setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+    if (plugin->kind == BT_TPU && !bti_pjrt_may_be_on_cloud()) setenv("TPU_SKIP_MDS_QUERY", "1", 0);
 }
 
 static bt_status open_table(const bti_pjrt_plugin *plugin, const bti_pjrt_table **table) {

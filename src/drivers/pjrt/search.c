@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/file_text.h"
 #include "base/flags.h"
 #include "base/quote.h"
 #include "drivers/pjrt/device.h"
@@ -73,7 +74,14 @@ static bool has_numbered_file(const char *folder, const char *beginning) {
     return found;
 }
 
-bool bti_pjrt_has_tpu_files(void) { return has_numbered_file("/dev", "accel") || has_numbered_file("/dev/vfio", ""); }
+static bool has_tpu_files(void) { return has_numbered_file("/dev", "accel") || has_numbered_file("/dev/vfio", ""); }
+
+/* Google's machines have a metadata server. Where the firmware's tables cannot be read, the machine may be one of them. */
+bool bti_pjrt_may_be_on_cloud(void) {
+    char name[64];
+    if (!has_tpu_files()) return false;
+    return !bti_file_text("/sys/class/dmi/id/product_name", name, sizeof name) || strstr(name, "Google");
+}
 
 static bool take_path(const char *path, bti_pjrt_named *named) {
     if (strlen(path) >= sizeof named->path || access(path, R_OK) != 0) return false;
@@ -134,7 +142,7 @@ static bool find_libtpu(bti_pjrt_named *named) {
 
 static int search_default(unsigned kinds, bti_pjrt_named *named, bti_str *reason) {
     if (!(kinds & 1u << BT_TPU)) return 0;
-    if (!bti_pjrt_has_tpu_files()) {
+    if (!has_tpu_files()) {
         bti_str_add(reason,
                     "pjrt: no TPU: there is no /dev/accel0, /dev/vfio/0 or the like, so no plugin was opened (the "
                     "flag pjrt_plugins names one)\n");
