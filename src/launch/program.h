@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "ir/factor.h"
 #include "ir/fft.h"
 #include "ir/work.h"
 #include "launch/functions.h"
@@ -38,8 +39,11 @@ typedef struct bti_custom_launch {
     int threads;
 } bti_custom_launch;
 
+/* Of a Fourier transform, or linear algebra: inputs and outputs, at most. */
+#define BTI_LIBRARY_OPERANDS 4
+
 /* A primitive that runs whole (launch), a fused kernel (launch_kernel), a matrix product and its epilogue (launch_product), a kernel of the
- * program's (launch_custom), or a Fourier transform (launch_fft). */
+ * program's (launch_custom), or what a library of the device's computes in place of a function of the host's: a Fourier transform, linear algebra (launch_library). */
 typedef struct bti_program_source {
     bti_op op; /* of a fused kernel: 0, and no dtypes */
     int dtype_count;
@@ -48,6 +52,7 @@ typedef struct bti_program_source {
     int made; /* of a product with an epilogue: the kernel's operand that is the product; else 0 */
     const bti_custom_source *custom; /* NULL, or the program's kernel */
     bti_fft_lines fft;               /* n 0: it is none */
+    bti_factor factor;               /* of.n 0: it is none */
 } bti_program_source;
 static inline bool bti_source_is_product(const bti_program_source *source) {
     return source->kernel && source->op == BTI_OP_matmul;

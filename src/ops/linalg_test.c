@@ -222,7 +222,7 @@ static void of_other_devices(void **state) {
 
 static void memory_is_short(void **state) {
     float a[8] = {4, 1, 2, 3}, b[4] = {1, 2}, x[8];
-    bti_lapack_shape s = {BT_F32, 1, 2, 2};
+    bti_matrices s = {BT_F32, 1, 2, 2};
     int failed = 0;
     assert_int_equal(bti_lapack_svd(s, a, x, b, a + 4), BT_OK);
     for (int at = 1; at < 5; at++) {
