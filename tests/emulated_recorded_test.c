@@ -357,8 +357,46 @@ static void half_lines_stay_as_they_are(void **state) {
             }
 }
 
+static bt_array *positive_definite(int64_t n, uint64_t key) {
+    bt_array *x = bt_normal(bt_key(key), BT_F32, 2, n, n);
+    return bt_add(bt_matmul_t(x, x, false, true), bt_eye(n, n, BT_F32));
+}
+
+/* Factorisations are not recorded, those of triangles are; both while kernels around them are launched again and again. */
+static void linear_algebra_is_launched_again(void **state) {
+    enum { SIDE = 20 };
+    begin_with("fuse=off,cusolver_rows=1");
+    int factors = count_lines("factor "), graphs[2] = {0};
+    for (int triangles = 0; triangles < 2; triangles++)
+        BT_SCOPE {
+            bt_array *in[2] = {bt_input(BT_F32, 2, SIDE, SIDE), bt_input(BT_F32, 2, SIDE, 3)};
+            bt_array *b = bt_mul(bt_add(in[1], 1), 2), *l = triangles ? in[0] : bt_cholesky(bt_mul(in[0], 4));
+            bt_array *x = bt_triangular_solve(l, bt_triangular_solve(l, b, false, false, false), false, true, false);
+            bt_function *f = bt_function_new(in, 2, (bt_array *[]){bt_mul(x, 3)}, 1, NULL, 0);
+            OK(bt_function_status(f));
+            int before = count_lines("graph ");
+            for (int i = 0; i < 12; i++)
+                BT_SCOPE {
+                    bt_array *a = positive_definite(SIDE, (uint64_t)i),
+                             *given[2] = {a, bt_normal(bt_key(9), BT_F32, 2, SIDE, 3)};
+                    if (triangles) given[0] = bt_cholesky(a);
+                    OK(bt_block(given[0]));
+                    OK(bt_block(given[1]));
+                    OK(bt_block(bt_call1(f, given, 2)));
+                    bt_array *got = bt_call1(f, given, 2), *want = bt_mul(bt_add(given[1], 1), 6);
+                    got = bt_mul(bt_matmul(a, got), triangles ? 1 : 4);
+                    assert_true(bt_item(bt_max(bt_abs(bt_sub(got, want)), BT_ALL, false)) < 0.05);
+                }
+            graphs[triangles] = count_lines("graph ") - before;
+            bt_function_release(f);
+        }
+    assert_true(count_lines("factor ") - factors > 2 * 12 * 2 * 2);
+    assert_true(graphs[1] > graphs[0]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+
         cmocka_unit_test(recorded_calls_repeat),
         cmocka_unit_test(programs_leave_while_recorded),
         cmocka_unit_test(programs_leave_in_flight),
@@ -370,6 +408,7 @@ int main(void) {
         cmocka_unit_test(memory_is_always_new),
         cmocka_unit_test(memory_of_products_is_always_new),
         cmocka_unit_test(transforms_are_recorded),
+        cmocka_unit_test(linear_algebra_is_launched_again),
         cmocka_unit_test(half_lines_stay_as_they_are),
     };
     return RUN_EMULATED(tests);

@@ -30,8 +30,9 @@ static bool is_equal_lines(const bti_fft_lines *a, const bti_fft_lines *b) {
 }
 
 static uint64_t hash_of_factor(const bti_factor *f) {
-    const int64_t numbers[] = {f->kind,           f->of.dtype,           f->of.batch,     f->of.m, f->of.n,
-                               f->triangle.upper, f->triangle.transposed, f->triangle.unit};
+    const int64_t numbers[] = {
+        f->kind,         f->of.dtype, f->of.batch, f->of.m, f->of.n, f->triangle.upper, f->triangle.transposed,
+        f->triangle.unit};
     return XXH3_64bits(numbers, sizeof numbers);
 }
 

@@ -13,8 +13,8 @@ typedef enum bti_factor_kind {
     BTI_FACTOR_DETERMINANT,     /* a [n, n] -> a number */
     BTI_FACTOR_LOG_DETERMINANT, /* a [n, n] -> a sign, and a logarithm, which is real */
     BTI_FACTOR_QR,              /* a [m, n] -> q [m, k], r [k, n] */
-    BTI_FACTOR_EIGH,            /* a [n, n] -> values [n], which are real, vectors [n, n] in columns; of the lower half */
-    BTI_FACTOR_SVD,             /* a [m, n] -> u [m, k], values [k], which are real, v [k, n] */
+    BTI_FACTOR_EIGH, /* a [n, n] -> values [n], which are real, vectors [n, n] in columns; of the lower half */
+    BTI_FACTOR_SVD,  /* a [m, n] -> u [m, k], values [k], which are real, v [k, n] */
     BTI_FACTOR_KINDS
 } bti_factor_kind;
 

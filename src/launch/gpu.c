@@ -8,10 +8,10 @@ typedef struct gpu_program {
     bti_gpu_kernel *kernel; /* one of the three, of a product with its epilogue the first two */
     bti_gpu_work *work;
     bti_gpu_custom *custom;
-    bti_gpu_fft *fft;    /* and `work`, for its copies */
+    bti_gpu_fft *fft;       /* and `work`, for its copies */
     bti_gpu_factor *factor; /* likewise */
-    int made;            /* of the epilogue */
-    bti_gpu_texts texts; /* under the device's lock */
+    int made;               /* of the epilogue */
+    bti_gpu_texts texts;    /* under the device's lock */
 } gpu_program;
 
 enum { OWN_TEXT, LAUNCH_TEXT };
@@ -160,7 +160,6 @@ bt_status bti_gpu_launch_library(void *device, void *loaded, const uint64_t *add
     const gpu_program *program = loaded;
     begin_launch(device, loaded);
     return end_launch(device, loaded,
-                      program->fft
-                          ? bti_gpu_fft_launch(device, program->fft, program->work, addresses[0], addresses[1])
-                          : bti_gpu_factor_launch(device, program->factor, program->work, addresses));
+                      program->fft ? bti_gpu_fft_launch(device, program->fft, program->work, addresses[0], addresses[1])
+                                   : bti_gpu_factor_launch(device, program->factor, program->work, addresses));
 }

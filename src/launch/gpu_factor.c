@@ -60,7 +60,7 @@ static bt_status launch_entry(factor_run *r, int number, const char *name, int64
     }
     return bti_gpu_module_launch(r->gpu, r->module, &grid, &all);
 }
-#define LAUNCH(r, number, name, units, addresses, ...)                                                              \
+#define LAUNCH(r, number, name, units, addresses, ...)                                                                 \
     launch_entry(r, number, name, units, addresses, (int)(sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t)), \
                  (const uint64_t[]){__VA_ARGS__})
 
@@ -69,9 +69,7 @@ typedef struct layout {
     int64_t rows, columns, row_step, column_step, matrix_step;
 } layout;
 
-static layout by_rows(int64_t rows, int64_t columns) {
-    return (layout){rows, columns, columns, 1, rows * columns};
-}
+static layout by_rows(int64_t rows, int64_t columns) { return (layout){rows, columns, columns, 1, rows * columns}; }
 /* Of what lies by columns, `height` numbers from one column to the next. */
 static layout by_columns(int64_t rows, int64_t columns, int64_t height, int64_t matrix_step) {
     return (layout){rows, columns, 1, height, matrix_step};
@@ -104,8 +102,7 @@ static bt_status find_room(factor_run *r, int slot, int64_t elements, uint64_t *
 
 /* [rows, columns] of each matrix; `turned`: y lies by columns, or x does. */
 static bt_status copy(factor_run *r, uint64_t x, uint64_t y, int64_t rows, int64_t columns, bool turned) {
-    bti_operand from = {
-        .dtype = r->of->dtype, .rank = 3, .address = x, .shape = {r->of->batch, rows, columns}};
+    bti_operand from = {.dtype = r->of->dtype, .rank = 3, .address = x, .shape = {r->of->batch, rows, columns}};
     bti_operand_make_dense(&from);
     bti_operand to = from;
     to.address = y;
@@ -233,11 +230,14 @@ static bt_status run_svd(factor_run *r) {
 /* The text first: a launch that lacks it is repeated. */
 bt_status bti_gpu_factor_launch(bti_gpu *gpu, const bti_gpu_factor *factor, bti_gpu_work *work,
                                 const uint64_t *addresses) {
-    static bt_status (*const runs[BTI_FACTOR_KINDS])(factor_run *) = {
-        [BTI_FACTOR_CHOLESKY] = run_cholesky,       [BTI_FACTOR_SOLVE] = run_solve,
-        [BTI_FACTOR_TRIANGLE] = run_triangle,       [BTI_FACTOR_DETERMINANT] = run_determinant,
-        [BTI_FACTOR_LOG_DETERMINANT] = run_determinant, [BTI_FACTOR_QR] = run_qr,
-        [BTI_FACTOR_EIGH] = run_eigh,               [BTI_FACTOR_SVD] = run_svd};
+    static bt_status (*const runs[BTI_FACTOR_KINDS])(factor_run *) = {[BTI_FACTOR_CHOLESKY] = run_cholesky,
+                                                                      [BTI_FACTOR_SOLVE] = run_solve,
+                                                                      [BTI_FACTOR_TRIANGLE] = run_triangle,
+                                                                      [BTI_FACTOR_DETERMINANT] = run_determinant,
+                                                                      [BTI_FACTOR_LOG_DETERMINANT] = run_determinant,
+                                                                      [BTI_FACTOR_QR] = run_qr,
+                                                                      [BTI_FACTOR_EIGH] = run_eigh,
+                                                                      [BTI_FACTOR_SVD] = run_svd};
     factor_run r = {.gpu = gpu,
                     .factor = factor,
                     .work = work,

@@ -53,8 +53,8 @@ static int64_t smaller_side(const bt_elements *x) {
     }
 RUN(cholesky, bti_lapack_cholesky(shape_of(in, NULL), in->data, out->data))
 RUN(solve, bti_lapack_solve(shape_of(in, in + 1), in->data, in[1].data, out->data))
-RUN(triangle, bti_lapack_triangular_solve(shape_of(in, in + 1),
-                                          triangle_of_attributes(args->attributes), in->data, in[1].data, out->data))
+RUN(triangle, bti_lapack_triangular_solve(shape_of(in, in + 1), triangle_of_attributes(args->attributes), in->data,
+                                          in[1].data, out->data))
 RUN(determinant, bti_lapack_determinant(shape_of(in, NULL), in->data, out->data))
 RUN(log_determinant, bti_lapack_log_determinant(shape_of(in, NULL), in->data, out->data, out[1].data))
 RUN(qr, bti_lapack_qr(shape_of(in, NULL), in->data, out->data, out[1].data))
@@ -78,17 +78,17 @@ static bt_custom_tangent_fn tangent_cholesky, tangent_solve, tangent_triangle, t
     tangent_log_determinant, tangent_qr, tangent_eigh, tangent_svd;
 static bt_custom_batch_fn batch_all;
 static void keep(bti_host_function *function) { (void)function; /* they are static */ }
-#define ROW(title, count, which, shape_rule)                         \
-    {                                                                \
+#define ROW(title, count, which, shape_rule)                                                \
+    {                                                                                       \
         .head = {.refs = 1, .free = keep, .name = title, .factor = tell_factor}, .given = { \
-            .name = title,                                           \
-            .results = count,                                        \
-            .run = run_##which,                                      \
-            .shape = shape_##shape_rule,                             \
-            .gradient = gradient_##which,                            \
-            .tangent = tangent_##which,                              \
-            .batch = batch_all                                       \
-        }                                                            \
+            .name = title,                                                                  \
+            .results = count,                                                               \
+            .run = run_##which,                                                             \
+            .shape = shape_##shape_rule,                                                    \
+            .gradient = gradient_##which,                                                   \
+            .tangent = tangent_##which,                                                     \
+            .batch = batch_all                                                              \
+        }                                                                                   \
     }
 static void tell_factor(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
                         bti_factor *factor);
@@ -106,8 +106,8 @@ static bti_custom_operation operations[BTI_FACTOR_KINDS] = {
 static void tell_factor(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
                         bti_factor *factor) {
     const bti_custom_operation *of = (const bti_custom_operation *)function; /* its first member */
-    *factor = (bti_factor){.kind = (bti_factor_kind)(of - operations),
-                           .of = shape_of(inputs, count > 1 ? inputs + 1 : NULL)};
+    *factor =
+        (bti_factor){.kind = (bti_factor_kind)(of - operations), .of = shape_of(inputs, count > 1 ? inputs + 1 : NULL)};
     if (factor->kind == BTI_FACTOR_TRIANGLE) factor->triangle = triangle_of_attributes(attr->custom.number);
 }
 
@@ -203,8 +203,12 @@ static bt_array *for_right_side(bt_array *a, bt_array *b, bool square, right_sid
     return bti_array_error(x) ? x : bti_narrow(x, dtype);
 }
 
-static bt_array *solve_square(bt_array *a, bt_array *b, const bti_attr *attr) { return record(BTI_FACTOR_SOLVE, a, b, attr); }
-static bt_array *solve_triangle(bt_array *a, bt_array *b, const bti_attr *attr) { return record(BTI_FACTOR_TRIANGLE, a, b, attr); }
+static bt_array *solve_square(bt_array *a, bt_array *b, const bti_attr *attr) {
+    return record(BTI_FACTOR_SOLVE, a, b, attr);
+}
+static bt_array *solve_triangle(bt_array *a, bt_array *b, const bti_attr *attr) {
+    return record(BTI_FACTOR_TRIANGLE, a, b, attr);
+}
 static bt_array *triangle_of(bt_array *a, bt_array *b, bool upper, bool transposed) {
     return record(BTI_FACTOR_TRIANGLE, a, b, &(bti_attr){.custom = {3, {upper, transposed, false}}});
 }
@@ -380,7 +384,8 @@ static bt_array *half_of(bt_array *x, const bt_custom_args *args) {
 }
 static bt_array *triangle_by(bt_array *a, bt_array *b, const bt_custom_args *args, bool turned) {
     bool transposed = (args->attributes[1] != 0) != turned;
-    return record(BTI_FACTOR_TRIANGLE, a, b, &(bti_attr){.custom = {3, {args->attributes[0], transposed, args->attributes[2]}}});
+    return record(BTI_FACTOR_TRIANGLE, a, b,
+                  &(bti_attr){.custom = {3, {args->attributes[0], transposed, args->attributes[2]}}});
 }
 GRADIENT(triangle) {
     NOT_USED;
@@ -460,7 +465,8 @@ GRADIENT(qr) {
     NOT_USED;
     bt_array *of_q = zeros_unless(g[0], y[0]), *of_r = zeros_unless(g[1], y[1]);
     if (bti_shape(y[1])[bti_rank(y[1]) - 1] != bti_shape(y[1])[bti_rank(y[1]) - 2]) {
-        gx[0] = bti_poisonf(BT_UNIMPLEMENTED, "the gradient of a BTI_FACTOR_QR of matrices with fewer rows than columns, %s",
+        gx[0] = bti_poisonf(BT_UNIMPLEMENTED,
+                            "the gradient of a BTI_FACTOR_QR of matrices with fewer rows than columns, %s",
                             bti_shape_string(x[0]).text);
         return;
     }

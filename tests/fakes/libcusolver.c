@@ -25,7 +25,11 @@ struct cublasContext {
 fake_stream *fake_stream_of(CUstream stream);
 int fake_current_device(void);
 
-enum { ALIGNED = 256, SMALL = 4096, MOST = 256 }; /* MOST: handles, whose places are used again late, so that late use is seen */
+enum {
+    ALIGNED = 256,
+    SMALL = 4096,
+    MOST = 256
+}; /* MOST: handles, whose places are used again late, so that late use is seen */
 
 static struct cusolverDnContext solvers[MOST];
 static struct cusolverDnParams params[MOST];
@@ -147,7 +151,8 @@ static const char *why_no_arrays(const fake_factor *f) {
              n = (uint64_t)f->n, k = m < n ? m : n;
     bool qr = f->kind == FAKE_GEQRF || f->kind == FAKE_ORGQR, trsm = f->kind == FAKE_TRSM;
     uint64_t of_b = trsm ? m * n : n * (uint64_t)f->columns;
-    if (f->a % bytes || f->b % bytes || f->u % bytes || f->v % bytes || f->values % part || f->pivots % 8 || f->info % 4)
+    if (f->a % bytes || f->b % bytes || f->u % bytes || f->v % bytes || f->values % part || f->pivots % 8 ||
+        f->info % 4)
         return "an address is not that of an element";
     if (!exists(f->a, trsm ? n * n * bytes : m * n * bytes)) return "the matrix is no memory";
     if (f->b && !exists(f->b, of_b * bytes)) return "the right side is no memory";
@@ -189,14 +194,15 @@ static cusolverStatus_t add(cusolverDnHandle_t handle, const fake_factor *f, con
 #define MEASURED int computes, size_t *bytes, size_t *of_host
 #define WORKSPACES int computes, void *workspace, size_t bytes, void *of_host, size_t host_size, int *info
 #define AT(pointer) (uint64_t)(uintptr_t)(pointer)
-#define WITH_WORKSPACES                                                                                             \
-    .info = AT(info), .workspace = AT(workspace), .workspace_bytes = bytes, .host_workspace = of_host, .host_bytes = host_size
+#define WITH_WORKSPACES                                                                                \
+    .info = AT(info), .workspace = AT(workspace), .workspace_bytes = bytes, .host_workspace = of_host, \
+    .host_bytes = host_size
 /* Types and leading dimensions that berth does not use are refused. */
 #define NEED(call, condition) \
     if (!(condition)) return bad(call, "these types or leading dimensions are not known to the fake")
 
-FAKE_API cusolverStatus_t cusolverDnXpotrf_bufferSize(HANDLES, int half, int64_t n, int type, const void *a, int64_t lda,
-                                                      MEASURED) {
+FAKE_API cusolverStatus_t cusolverDnXpotrf_bufferSize(HANDLES, int half, int64_t n, int type, const void *a,
+                                                      int64_t lda, MEASURED) {
     (void)a;
     NEED("cusolverDnXpotrf_bufferSize", half == CUBLAS_FILL_MODE_UPPER && lda == n && computes == type);
     const fake_factor f = {.kind = FAKE_POTRF, .type = type, .m = n, .n = n};
@@ -262,8 +268,8 @@ static cusolverStatus_t measure_form(cusolverDnHandle_t handle, int type, int m,
     *elements = form_elements(&f);
     return 0;
 }
-static cusolverStatus_t form(cusolverDnHandle_t handle, int type, int m, int n, int k, void *a, int lda, const void *tau,
-                             void *workspace, int elements, int *info) {
+static cusolverStatus_t form(cusolverDnHandle_t handle, int type, int m, int n, int k, void *a, int lda,
+                             const void *tau, void *workspace, int elements, int *info) {
     const fake_factor f = {.kind = FAKE_ORGQR,
                            .type = type,
                            .m = m,
@@ -276,15 +282,15 @@ static cusolverStatus_t form(cusolverDnHandle_t handle, int type, int m, int n, 
     if (m < n || n != k || lda != m || !tau) return bad("orgqr", "what matrix?");
     return add(handle, &f, "cusolverDnXorgqr", (uint64_t)form_elements(&f) * fake_factor_bytes(type), 0);
 }
-#define FORM(name, type)                                                                                               \
-    FAKE_API cusolverStatus_t name##_bufferSize(cusolverDnHandle_t handle, int m, int n, int k, const void *a, int lda, \
-                                                const void *tau, int *elements) {                                      \
-        (void)a, (void)tau;                                                                                            \
-        return measure_form(handle, type, m, n, k, lda, elements);                                                     \
-    }                                                                                                                  \
-    FAKE_API cusolverStatus_t name(cusolverDnHandle_t handle, int m, int n, int k, void *a, int lda, const void *tau,   \
-                                   void *workspace, int elements, int *info) {                                         \
-        return form(handle, type, m, n, k, a, lda, tau, workspace, elements, info);                                    \
+#define FORM(name, type)                                                                                              \
+    FAKE_API cusolverStatus_t name##_bufferSize(cusolverDnHandle_t handle, int m, int n, int k, const void *a,        \
+                                                int lda, const void *tau, int *elements) {                            \
+        (void)a, (void)tau;                                                                                           \
+        return measure_form(handle, type, m, n, k, lda, elements);                                                    \
+    }                                                                                                                 \
+    FAKE_API cusolverStatus_t name(cusolverDnHandle_t handle, int m, int n, int k, void *a, int lda, const void *tau, \
+                                   void *workspace, int elements, int *info) {                                        \
+        return form(handle, type, m, n, k, a, lda, tau, workspace, elements, info);                                   \
     }
 FORM(cusolverDnSorgqr, CUDA_R_32F)
 FORM(cusolverDnDorgqr, CUDA_R_64F)
@@ -398,23 +404,23 @@ static bool is_one(int type, const void *alpha) {
     bool imaginary = is_complex(type) && (is_wide(type) ? wide[1] != 0 : narrow[1] != 0);
     return !imaginary && (is_wide(type) ? wide[0] == 1 : narrow[0] == 1);
 }
-#define TRSM(name, of_type)                                                                                            \
-    FAKE_API cublasStatus_t name(cublasHandle_t handle, int side, int half, int transposed, int unit, int m, int n,     \
-                                 const void *alpha, const void *a, int lda, void *b, int ldb) {                        \
-        if (side != CUBLAS_SIDE_RIGHT || lda != n || ldb != m || transposed > CUBLAS_OP_T || !is_one(of_type, alpha))  \
-            return bad_blas(#name, "a side or leading dimensions that are not known to the fake");                     \
-        const fake_factor f = {.kind = FAKE_TRSM,                                                                      \
-                               .type = of_type,                                                                        \
-                               .m = m,                                                                                 \
-                               .n = n,                                                                                 \
-                               .lower = half == CUBLAS_FILL_MODE_LOWER,                                                \
-                               .transposed = transposed == CUBLAS_OP_T,                                                \
-                               .unit = unit == CUBLAS_DIAG_UNIT,                                                       \
-                               .a = AT(a),                                                                             \
-                               .b = AT(b),                                                                             \
-                               .workspace = handle ? handle->workspace : 0,                                            \
-                               .workspace_bytes = handle ? handle->bytes : 0};                                         \
-        return add_trsm(handle, &f, #name);                                                                            \
+#define TRSM(name, of_type)                                                                                           \
+    FAKE_API cublasStatus_t name(cublasHandle_t handle, int side, int half, int transposed, int unit, int m, int n,   \
+                                 const void *alpha, const void *a, int lda, void *b, int ldb) {                       \
+        if (side != CUBLAS_SIDE_RIGHT || lda != n || ldb != m || transposed > CUBLAS_OP_T || !is_one(of_type, alpha)) \
+            return bad_blas(#name, "a side or leading dimensions that are not known to the fake");                    \
+        const fake_factor f = {.kind = FAKE_TRSM,                                                                     \
+                               .type = of_type,                                                                       \
+                               .m = m,                                                                                \
+                               .n = n,                                                                                \
+                               .lower = half == CUBLAS_FILL_MODE_LOWER,                                               \
+                               .transposed = transposed == CUBLAS_OP_T,                                               \
+                               .unit = unit == CUBLAS_DIAG_UNIT,                                                      \
+                               .a = AT(a),                                                                            \
+                               .b = AT(b),                                                                            \
+                               .workspace = handle ? handle->workspace : 0,                                           \
+                               .workspace_bytes = handle ? handle->bytes : 0};                                        \
+        return add_trsm(handle, &f, #name);                                                                           \
     }
 TRSM(cublasStrsm_v2, CUDA_R_32F)
 TRSM(cublasDtrsm_v2, CUDA_R_64F)

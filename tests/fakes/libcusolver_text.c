@@ -58,7 +58,9 @@ int fake_getrf(int64_t n, number *a, int64_t *pivots) {
 }
 
 /* Parts are divided apart where they can be: 1 / 0 is infinite, and no NaN. */
-static number divided(number x, number y) { return cimag(y) == 0 ? CMPLX(creal(x) / creal(y), cimag(x) / creal(y)) : x / y; }
+static number divided(number x, number y) {
+    return cimag(y) == 0 ? CMPLX(creal(x) / creal(y), cimag(x) / creal(y)) : x / y;
+}
 
 void fake_getrs_transposed(int64_t n, int64_t columns, const number *a, const int64_t *pivots, number *b) {
     for (int64_t c = 0; c < columns; c++) {
@@ -102,8 +104,7 @@ void fake_geqrf(int64_t m, int64_t n, number *a, number *tau) {
 void fake_orgqr(int64_t m, int64_t n, number *a, const number *tau) {
     for (int64_t j = n - 1; j >= 0; j--) {
         reflect(m, a, j, j, tau[j], j + 1, n);
-        for (int64_t i = 0; i < m; i++)
-            a[i + j * m] = i < j ? 0 : i == j ? 1 - tau[j] : -tau[j] * a[i + j * m];
+        for (int64_t i = 0; i < m; i++) a[i + j * m] = i < j ? 0 : i == j ? 1 - tau[j] : -tau[j] * a[i + j * m];
     }
 }
 
@@ -196,7 +197,10 @@ static void complete_column(int64_t m, int64_t k, number *u) {
         best = 0;
         for (int64_t i = 0; i < m; i++) best += size_of(column[i]);
         best = sqrt(best);
-        if (best * best * (double)m < 0.5) { best = 0; continue; }
+        if (best * best * (double)m < 0.5) {
+            best = 0;
+            continue;
+        }
         for (int64_t i = 0; i < m; i++) column[i] /= best;
         best = 1;
     }

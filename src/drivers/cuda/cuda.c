@@ -257,7 +257,7 @@ static bt_status cuda_follow(void *opened, bti_event event) {
 static void cuda_describe(void *opened, bti_str *text) {
     static const char *const used_for[BTI_CUDA_LIBRARIES] = {
         "CUDA",         "what other programs use", "compiles kernels", "matrix products",
-        "convolutions", "Fourier transforms",      "linear algebra",  "sums over GPUs"};
+        "convolutions", "Fourier transforms",      "linear algebra",   "sums over GPUs"};
     bti_cuda_device *device = opened;
     bti_str_addf(text, "%s: compute capability %d.%d, %d multiprocessors\n", device->name, device->architecture / 10,
                  device->architecture % 10, device->gpu.units);

@@ -82,10 +82,10 @@ void bti_cuda_solvers_free(bti_cuda_device *device) {
 
 /* --- plans ------------------------------------------------------------------------------------------------------------ */
 
-/* Smaller matrices are the host's: copies and a wait are less than what cuSOLVER's many small kernels take, and those of eigh and gesvd go through the matrix again and again. */
+/* Smaller matrices are the host's, also in batches: what it takes for one, with copies and a wait, is less than what the many small kernels of a factorisation take (decision 0077). */
 static int64_t fewest_rows(bti_factor_kind kind) {
     int64_t asked = bti_flag_int(BTI_FLAG_cusolver_rows);
-    return asked ? asked : kind == BTI_FACTOR_SVD ? 512 : kind == BTI_FACTOR_EIGH ? 256 : 128;
+    return asked ? asked : kind == BTI_FACTOR_SVD ? 512 : 256;
 }
 
 static bool is_for_host(const bti_factor *of) {
@@ -102,19 +102,22 @@ static int type_of(bt_dtype dtype) {
     default: return CUDA_R_32F;
     }
 }
-static int number_of_type(bt_dtype dtype) { return dtype == BT_F32 ? 0 : dtype == BT_F64 ? 1 : dtype == BT_C64 ? 2 : 3; }
+static int number_of_type(bt_dtype dtype) {
+    return dtype == BT_F32 ? 0 : dtype == BT_F64 ? 1 : dtype == BT_C64 ? 2 : 3;
+}
 
 /* Of each type in this order. */
-#define OF_TYPES(prefix, real, complex, suffix)                                                        \
-    {&bti_cusolver.prefix##S##real##suffix, &bti_cusolver.prefix##D##real##suffix,                     \
-     &bti_cusolver.prefix##C##complex##suffix, &bti_cusolver.prefix##Z##complex##suffix}
+#define OF_TYPES(prefix, real, complex, suffix)                                                \
+    {                                                                                          \
+        &bti_cusolver.prefix##S##real##suffix, &bti_cusolver.prefix##D##real##suffix,          \
+            &bti_cusolver.prefix##C##complex##suffix, &bti_cusolver.prefix##Z##complex##suffix \
+    }
 static cusolverStatus_t (**const measure_q[])(cusolverDnHandle_t, int, int, int, const void *, int, const void *,
                                               int *) = OF_TYPES(cusolverDn, orgqr, ungqr, _bufferSize);
 static cusolverStatus_t (**const form_q[])(cusolverDnHandle_t, int, int, int, void *, int, const void *, void *, int,
                                            int *) = OF_TYPES(cusolverDn, orgqr, ungqr, );
 static cublasStatus_t (**const solve_triangle[])(cublasHandle_t, int, int, int, int, int, int, const void *,
-                                                 const void *, int, void *,
-                                                 int) = OF_TYPES(cublas, trsm, trsm, );
+                                                 const void *, int, void *, int) = OF_TYPES(cublas, trsm, trsm, );
 
 static cusolverStatus_t measure_form(const struct bti_cuda_solvers *s, planned_factor *p) {
     const bti_matrices *of = &p->of.of;
@@ -175,8 +178,7 @@ static bt_status plan_factor(bti_cuda_device *device, planned_factor *p) {
     if (device->solvers->started)
         return fail_factor(device, device->solvers->call, device->solvers->started, false, BT_UNIMPLEMENTED);
     cusolverStatus_t status = measure(device->solvers, p, &call);
-    if (status)
-        return fail_factor(device, call, status, status == CUSOLVER_STATUS_ALLOC_FAILED, BT_UNIMPLEMENTED);
+    if (status) return fail_factor(device, call, status, status == CUSOLVER_STATUS_ALLOC_FAILED, BT_UNIMPLEMENTED);
     if (p->host_bytes && !(p->host_workspace = bti_alloc(p->host_bytes))) return bti_no_memory();
     return BT_OK;
 }
@@ -208,7 +210,7 @@ typedef struct one_matrix {
     int *info, *spare;
 } one_matrix;
 
-static void *element(uint64_t address, int64_t number, size_t bytes) {
+static void *pointer_to(uint64_t address, int64_t number, size_t bytes) {
     return (void *)(uintptr_t)(address + (uint64_t)number * bytes);
 }
 
@@ -218,14 +220,14 @@ static one_matrix matrix_of(const bti_factor *of, const bti_gpu_factor_arrays *a
     size_t bytes = bt_dtype_size(s->dtype), values_bytes = bytes;
     bool has_right_side = of->kind == BTI_FACTOR_SOLVE || of->kind == BTI_FACTOR_TRIANGLE;
     if (of->kind != BTI_FACTOR_QR) values_bytes = bt_dtype_size(bti_dtype_of_part(s->dtype));
-    return (one_matrix){.a = element(at->a, i * (has_right_side ? s->n : s->m) * s->n, bytes),
-                        .b = element(at->b, i * s->n * s->m, bytes),
-                        .u = element(at->u, i * longer * k, bytes),
-                        .v = element(at->v, i * k * k, bytes),
-                        .values = element(at->values, i * k, values_bytes),
-                        .pivots = element(at->pivots, i * s->n, sizeof(int64_t)),
-                        .info = element(at->flags, i, sizeof(int)),
-                        .spare = element(at->flags, 2 * s->batch, sizeof(int))};
+    return (one_matrix){.a = pointer_to(at->a, i * (has_right_side ? s->n : s->m) * s->n, bytes),
+                        .b = pointer_to(at->b, i * s->n * s->m, bytes),
+                        .u = pointer_to(at->u, i * longer * k, bytes),
+                        .v = pointer_to(at->v, i * k * k, bytes),
+                        .values = pointer_to(at->values, i * k, values_bytes),
+                        .pivots = pointer_to(at->pivots, i * s->n, sizeof(int64_t)),
+                        .info = pointer_to(at->flags, i, sizeof(int)),
+                        .spare = pointer_to(at->flags, 2 * s->batch, sizeof(int))};
 }
 
 #define WORKSPACES workspace, p->bytes, p->host_workspace, p->host_bytes
@@ -270,8 +272,8 @@ static cusolverStatus_t run_second(const struct bti_cuda_solvers *s, const plann
                                                     x->spare);
     }
     *call = "cusolverDnXgetrs";
-    return bti_cusolver.cusolverDnXgetrs(s->solver, s->parameters, CUBLAS_OP_T, of->n, of->m, type, x->a,
-                                         of->n, x->pivots, type, x->b, of->n, x->spare);
+    return bti_cusolver.cusolverDnXgetrs(s->solver, s->parameters, CUBLAS_OP_T, of->n, of->m, type, x->a, of->n,
+                                         x->pivots, type, x->b, of->n, x->spare);
 }
 
 static bt_status run_matrices(bti_cuda_device *device, const planned_factor *p, const bti_gpu_factor_arrays *at,
@@ -285,17 +287,17 @@ static bt_status run_matrices(bti_cuda_device *device, const planned_factor *p, 
         one_matrix x = matrix_of(&p->of, at, i);
         cusolverStatus_t status = second ? CUSOLVER_STATUS_SUCCESS : run_solver(s, p, &x, workspace, &call);
         if (!status && (second || p->of.kind == BTI_FACTOR_SOLVE)) status = run_second(s, p, &x, workspace, &call);
-        if (status)
-            return fail_factor(device, call, status, status == CUSOLVER_STATUS_ALLOC_FAILED, BT_INTERNAL);
+        if (status) return fail_factor(device, call, status, status == CUSOLVER_STATUS_ALLOC_FAILED, BT_INTERNAL);
     }
     return BT_OK;
 }
 
-#define BLAS_TRY(device, function, ...)                                                                             \
-    do {                                                                                                            \
-        cublasStatus_t blas_status_ = (function)(__VA_ARGS__);                                                      \
-        if (blas_status_)                                                                                           \
-            return fail_factor(device, #function, blas_status_, blas_status_ == CUBLAS_STATUS_ALLOC_FAILED, BT_INTERNAL); \
+#define BLAS_TRY(device, function, ...)                                                                     \
+    do {                                                                                                    \
+        cublasStatus_t blas_status_ = (function)(__VA_ARGS__);                                              \
+        if (blas_status_)                                                                                   \
+            return fail_factor(device, #function, blas_status_, blas_status_ == CUBLAS_STATUS_ALLOC_FAILED, \
+                               BT_INTERNAL);                                                                \
     } while (0)
 
 /* x^T of x^T a^T = b^T: what lies by rows are the transposes. A workspace is forgotten when the stream is set. */
@@ -309,13 +311,12 @@ static bt_status run_triangles(bti_cuda_device *device, const planned_factor *p,
     uint64_t workspace;
     BTI_TRY(bti_gpu_scratch(&device->gpu, BTI_GPU_WORKSPACE, p->bytes, &workspace));
     BLAS_TRY(device, bti_cusolver.cublasSetStream, blas, bti_cuda_stream(device));
-    BLAS_TRY(device, bti_cusolver.cublasSetWorkspace, blas, element(workspace, 0, 0), p->bytes);
+    BLAS_TRY(device, bti_cusolver.cublasSetWorkspace, blas, pointer_to(workspace, 0, 0), p->bytes);
     for (int64_t i = 0; i < of->batch; i++) {
         one_matrix x = matrix_of(&p->of, at, i);
         BLAS_TRY(device, *solve_triangle[number], blas, CUBLAS_SIDE_RIGHT,
                  how->upper ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER,
-                 how->transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-                 how->unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT, m, n,
+                 how->transposed ? CUBLAS_OP_T : CUBLAS_OP_N, how->unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT, m, n,
                  number % 2 ? (const void *)one : (const void *)one_f32, x.a, n, x.b, m);
     }
     return BT_OK;
