@@ -32,9 +32,10 @@ typedef struct bti_gpu_launch {
  *     SVD               of a [long, k], which is overwritten: u [long, k], v [k, k], with k the smaller side */
 typedef struct bti_gpu_factor_arrays {
     uint64_t a, b, u, v;
-    uint64_t pivots; /* int64 [n]: the row that is exchanged with this one, from 1 */
-    uint64_t values; /* of eigh and SVD; of QR k elements that it keeps for the second call */
-    uint64_t flags;  /* int32 for each matrix: not 0 where there is no result; then one more */
+    uint64_t a_pointers, b_pointers; /* by pointers: the addresses of each matrix */
+    uint64_t pivots;                 /* int64 [n], by pointers int32: the row that is exchanged with this one, from 1 */
+    uint64_t values;                 /* of eigh and SVD; of QR k elements that it keeps for the second call */
+    uint64_t flags;                  /* int32 for each matrix: not 0 where there is no result; then one more */
 } bti_gpu_factor_arrays;
 
 /* What a driver does for the engine. Everything runs on the device's queue, in order. */
@@ -62,10 +63,10 @@ typedef struct bti_gpu_driver {
     void (*fft_free)(void *device, void *transform);
     bt_status (*fft)(void *device, void *transform, uint64_t from, uint64_t to);
     /* (optional, all or none) Linear algebra by the vendor's library, of matrices by columns, one behind the other: `of` gives what is made of row-major ones (bti_gpu_factor_arrays).
-     * factor_new: UNIMPLEMENTED: it does not compute it. Under the lock.
+     * factor_new: UNIMPLEMENTED: it does not compute it. *by_pointers: it is given the addresses of all matrices. Under the lock.
      * factor_free: launches that use it may be running.
      * factor: all of the batch; `second`: of a QR, q is made where factors were made before. */
-    bt_status (*factor_new)(void *device, const bti_factor *of, void **factor);
+    bt_status (*factor_new)(void *device, const bti_factor *of, void **factor, bool *by_pointers);
     void (*factor_free)(void *device, void *factor);
     bt_status (*factor)(void *device, void *factor, const bti_gpu_factor_arrays *at, bool second);
     bt_status (*wait)(void *device); /* until everything launched is done */

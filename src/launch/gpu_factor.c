@@ -8,10 +8,11 @@
 struct bti_gpu_factor {
     bti_factor of;
     void *factor; /* the driver's */
+    bool by_pointers;
 };
 
 /* The functions of render/c/factor.h. */
-enum { CHECK, STORE, DETERMINANT };
+enum { CHECK, STORE, DETERMINANT, POINTERS };
 enum { THREADS = 256, WHOLE = 0, LOWER = 1, UPPER = 2 };
 
 bt_status bti_gpu_factor_new(bti_gpu *gpu, const bti_factor *of, bti_gpu_factor **made) {
@@ -20,7 +21,7 @@ bt_status bti_gpu_factor_new(bti_gpu *gpu, const bti_factor *of, bti_gpu_factor 
     if (!new) return bti_no_memory();
     new->of = *of;
     bti_lock_take(&gpu->lock);
-    bt_status status = gpu->driver->factor_new(gpu->device, of, &new->factor);
+    bt_status status = gpu->driver->factor_new(gpu->device, of, &new->factor, &new->by_pointers);
     bti_lock_give(&gpu->lock);
     if (status == BT_OK)
         *made = new;
@@ -92,7 +93,18 @@ static bt_status check(factor_run *r, uint64_t x, int64_t count, int64_t step, i
                   (uint64_t)count, (uint64_t)step, (uint64_t)matrix, finite);
 }
 
+/* Addresses of all matrices a, and of right sides. */
+static bt_status make_pointers(factor_run *r) {
+    int64_t batch = r->of->batch, bytes = (int64_t)bt_dtype_size(r->of->dtype);
+    bti_gpu_factor_arrays *at = &r->arrays;
+    BTI_TRY(bti_gpu_scratch(r->gpu, BTI_GPU_ORDERS, (size_t)(2 * batch) * sizeof(uint64_t), &at->a_pointers));
+    at->b_pointers = at->a_pointers + (uint64_t)batch * sizeof(uint64_t);
+    return LAUNCH(r, POINTERS, "bti_factor_pointers", batch, 3, at->a_pointers, at->a, at->b, (uint64_t)batch,
+                  (uint64_t)(r->of->n * r->of->n * bytes), (uint64_t)(r->of->n * r->of->m * bytes));
+}
+
 static bt_status call_library(factor_run *r, bool second) {
+    if (r->factor->by_pointers) BTI_TRY(make_pointers(r));
     return r->gpu->driver->factor(r->gpu->device, r->factor->factor, &r->arrays, second);
 }
 
@@ -169,7 +181,8 @@ static bt_status run_determinant(factor_run *r) {
     BTI_TRY(copy(r, r->at[0], r->arrays.a, n, n, false));
     BTI_TRY(call_library(r, false));
     return LAUNCH(r, DETERMINANT, "bti_factor_determinant", r->of->batch, 4, r->at[1], r->at[logarithm ? 2 : 1],
-                  r->arrays.a, r->arrays.pivots, (uint64_t)r->of->batch, (uint64_t)n, (uint64_t)r->parts, logarithm);
+                  r->arrays.a, r->arrays.pivots, (uint64_t)r->of->batch, (uint64_t)n, (uint64_t)r->parts, logarithm,
+                  r->factor->by_pointers);
 }
 
 static bt_status run_qr(factor_run *r) {
@@ -245,7 +258,8 @@ bt_status bti_gpu_factor_launch(bti_gpu *gpu, const bti_gpu_factor *factor, bti_
                     .at = addresses,
                     .k = bti_matrices_smaller_side(&factor->of.of),
                     .parts = bti_dtype_is_complex(factor->of.of.dtype) ? 2 : 1};
-    bool needs_text = factor->of.kind != BTI_FACTOR_SOLVE && factor->of.kind != BTI_FACTOR_TRIANGLE;
+    bool needs_text =
+        factor->by_pointers || (factor->of.kind != BTI_FACTOR_SOLVE && factor->of.kind != BTI_FACTOR_TRIANGLE);
     if (needs_text) BTI_TRY(bti_gpu_work_module(gpu, work, 0, &r.module));
     return runs[factor->of.kind](&r);
 }

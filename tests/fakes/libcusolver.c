@@ -1,4 +1,4 @@
-/* A fake cuSOLVER (NVIDIA, "cuSOLVER API") with the part of cuBLAS that solves triangles: it checks what it is asked for as the libraries document, and libcusolver_run.c computes it. A wrong parameter, a
+/* A fake cuSOLVER (NVIDIA, "cuSOLVER API") with the part of cuBLAS that solves triangles and has LU factors of batches: it checks what it is asked for as the libraries document, and libcusolver_run.c computes it. A wrong parameter, a
  * handle that is destroyed while its work is in flight, and work that cannot be in a graph are findings. Which workspaces a matrix needs is drawn from its shape and BERTH_FAKE_SEED; an eighth of the
  * small ones is refused. */
 #include <stdlib.h>
@@ -146,9 +146,22 @@ static cusolverStatus_t measure(cusolverDnHandle_t handle, cusolverDnParams_t gi
 
 static bool exists(uint64_t address, uint64_t bytes) { return !bytes || fake_memory_exists(address, bytes); }
 
+/* The matrices are found when it runs. */
+static const char *why_no_batch(const fake_factor *f) {
+    uint64_t batch = (uint64_t)f->batch, n = (uint64_t)f->n, bytes = fake_factor_bytes(f->type);
+    uint64_t part = fake_factor_bytes(part_of(f->type));
+    if (!f->a_pointers && !exists(f->a, batch * n * n * bytes)) return "the matrices are no memory";
+    if (f->a_pointers && !exists(f->a_pointers, batch * 8)) return "the addresses are no memory";
+    if (f->b_pointers && !exists(f->b_pointers, batch * 8)) return "the addresses of right sides are no memory";
+    if (f->values && !exists(f->values, batch * n * part)) return "values are no memory";
+    if (f->pivots && !exists(f->pivots, batch * n * 4)) return "pivots are no memory";
+    return f->info && !exists(f->info, batch * 4) ? "the status is no memory" : NULL;
+}
+
 static const char *why_no_arrays(const fake_factor *f) {
     uint64_t bytes = fake_factor_bytes(f->type), part = fake_factor_bytes(part_of(f->type)), m = (uint64_t)f->m,
              n = (uint64_t)f->n, k = m < n ? m : n;
+    if (f->batch) return why_no_batch(f);
     bool qr = f->kind == FAKE_GEQRF || f->kind == FAKE_ORGQR, trsm = f->kind == FAKE_TRSM;
     uint64_t of_b = trsm ? m * n : n * (uint64_t)f->columns;
     if (f->a % bytes || f->b % bytes || f->u % bytes || f->v % bytes || f->values % part || f->pivots % 8 ||
@@ -315,6 +328,51 @@ FAKE_API cusolverStatus_t cusolverDnXsyevd(HANDLES, int vectors, int half, int64
     return add(handle, &f, "cusolverDnXsyevd", device_bytes(&f), host_bytes(&f));
 }
 
+FAKE_API cusolverStatus_t cusolverDnXsyevBatched_bufferSize(HANDLES, int vectors, int half, int64_t n, int type,
+                                                            const void *a, int64_t lda, int values_type,
+                                                            const void *values, MEASURED, int64_t batch) {
+    (void)a, (void)values;
+    NEED("cusolverDnXsyevBatched_bufferSize", vectors == CUSOLVER_EIG_MODE_VECTOR && half == CUBLAS_FILL_MODE_UPPER &&
+                                                  lda == n && values_type == part_of(type) && computes == type &&
+                                                  batch > 0);
+    const fake_factor f = {.kind = FAKE_SYEVD, .type = type, .m = n, .n = n};
+    return measure(handle, given, &f, "cusolverDnXsyevBatched_bufferSize", bytes, of_host);
+}
+FAKE_API cusolverStatus_t cusolverDnXsyevBatched(HANDLES, int vectors, int half, int64_t n, int type, void *a,
+                                                 int64_t lda, int values_type, void *values, WORKSPACES,
+                                                 int64_t batch) {
+    NEED("cusolverDnXsyevBatched", given && vectors == CUSOLVER_EIG_MODE_VECTOR && half == CUBLAS_FILL_MODE_UPPER &&
+                                       lda == n && values_type == part_of(type) && computes == type && values &&
+                                       batch > 0);
+    const fake_factor f = {.kind = FAKE_SYEVD,
+                           .type = type,
+                           .m = n,
+                           .n = n,
+                           .batch = batch,
+                           .a = AT(a),
+                           .values = AT(values),
+                           WITH_WORKSPACES};
+    return add(handle, &f, "cusolverDnXsyevBatched", device_bytes(&f), host_bytes(&f));
+}
+
+#define POTRF_BATCHED(name, of_type)                                                                        \
+    FAKE_API cusolverStatus_t name(cusolverDnHandle_t handle, int half, int n, void *a, int lda, int *info, \
+                                   int batch) {                                                             \
+        NEED(#name, half == CUBLAS_FILL_MODE_UPPER && lda == n && batch > 0 && a && info);                  \
+        const fake_factor f = {.kind = FAKE_POTRF,                                                          \
+                               .type = of_type,                                                             \
+                               .m = n,                                                                      \
+                               .n = n,                                                                      \
+                               .batch = batch,                                                              \
+                               .a_pointers = AT(a),                                                         \
+                               .info = AT(info)};                                                           \
+        return add(handle, &f, "cusolverDnXpotrfBatched", 0, 0);                                            \
+    }
+POTRF_BATCHED(cusolverDnSpotrfBatched, CUDA_R_32F)
+POTRF_BATCHED(cusolverDnDpotrfBatched, CUDA_R_64F)
+POTRF_BATCHED(cusolverDnCpotrfBatched, CUDA_C_32F)
+POTRF_BATCHED(cusolverDnZpotrfBatched, CUDA_C_64F)
+
 FAKE_API cusolverStatus_t cusolverDnXgesvd_bufferSize(HANDLES, signed char of_u, signed char of_v, int64_t m, int64_t n,
                                                       int type, const void *a, int64_t lda, int values_type,
                                                       const void *values, int u_type, const void *u, int64_t ldu,
@@ -382,7 +440,7 @@ FAKE_API cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *works
     return 0;
 }
 
-static cublasStatus_t add_trsm(cublasHandle_t handle, const fake_factor *f, const char *call) {
+static cublasStatus_t add_blas(cublasHandle_t handle, const fake_factor *f, const char *call) {
     int code = fake_call(call, false);
     if (code) return code;
     if (!handle || !handle->alive || handle->device != fake_current_device()) return bad_blas(call, "what handle?");
@@ -404,25 +462,58 @@ static bool is_one(int type, const void *alpha) {
     bool imaginary = is_complex(type) && (is_wide(type) ? wide[1] != 0 : narrow[1] != 0);
     return !imaginary && (is_wide(type) ? wide[0] == 1 : narrow[0] == 1);
 }
-#define TRSM(name, of_type)                                                                                           \
-    FAKE_API cublasStatus_t name(cublasHandle_t handle, int side, int half, int transposed, int unit, int m, int n,   \
-                                 const void *alpha, const void *a, int lda, void *b, int ldb) {                       \
-        if (side != CUBLAS_SIDE_RIGHT || lda != n || ldb != m || transposed > CUBLAS_OP_T || !is_one(of_type, alpha)) \
-            return bad_blas(#name, "a side or leading dimensions that are not known to the fake");                    \
-        const fake_factor f = {.kind = FAKE_TRSM,                                                                     \
-                               .type = of_type,                                                                       \
-                               .m = m,                                                                                \
-                               .n = n,                                                                                \
-                               .lower = half == CUBLAS_FILL_MODE_LOWER,                                               \
-                               .transposed = transposed == CUBLAS_OP_T,                                               \
-                               .unit = unit == CUBLAS_DIAG_UNIT,                                                      \
-                               .a = AT(a),                                                                            \
-                               .b = AT(b),                                                                            \
-                               .workspace = handle ? handle->workspace : 0,                                           \
-                               .workspace_bytes = handle ? handle->bytes : 0};                                        \
-        return add_trsm(handle, &f, #name);                                                                           \
+static fake_factor on_workspace(cublasHandle_t handle, fake_factor f) {
+    if (handle) f.workspace = handle->workspace, f.workspace_bytes = handle->bytes;
+    return f;
+}
+static fake_factor triangle_of(int type, int half, int transposed, int unit, int m, int n) {
+    return (fake_factor){.kind = FAKE_TRSM,
+                         .type = type,
+                         .m = m,
+                         .n = n,
+                         .lower = half == CUBLAS_FILL_MODE_LOWER,
+                         .transposed = transposed == CUBLAS_OP_T,
+                         .unit = unit == CUBLAS_DIAG_UNIT};
+}
+#define OF_CUBLAS(p, of_type)                                                                                          \
+    FAKE_API cublasStatus_t cublas##p##trsm_v2(cublasHandle_t handle, int side, int half, int transposed, int unit,    \
+                                               int m, int n, const void *alpha, const void *a, int lda, void *b,       \
+                                               int ldb) {                                                              \
+        fake_factor f = on_workspace(handle, triangle_of(of_type, half, transposed, unit, m, n));                      \
+        f.a = AT(a), f.b = AT(b);                                                                                      \
+        if (side != CUBLAS_SIDE_RIGHT || lda != n || ldb != m || transposed > CUBLAS_OP_T || !is_one(of_type, alpha))  \
+            return bad_blas("trsm", "a side or leading dimensions that are not known to the fake");                    \
+        return add_blas(handle, &f, "cublas" #p "trsm_v2");                                                            \
+    }                                                                                                                  \
+    FAKE_API cublasStatus_t cublas##p##trsmBatched(cublasHandle_t handle, int side, int half, int transposed,          \
+                                                   int unit, int m, int n, const void *alpha, const void *a, int lda,  \
+                                                   const void *b, int ldb, int batch) {                                \
+        fake_factor f = on_workspace(handle, triangle_of(of_type, half, transposed, unit, m, n));                      \
+        f.batch = batch, f.a_pointers = AT(a), f.b_pointers = AT(b);                                                   \
+        if (side != CUBLAS_SIDE_RIGHT || lda != n || ldb != m || transposed > CUBLAS_OP_T || !is_one(of_type, alpha))  \
+            return bad_blas("trsmBatched", "a side or leading dimensions that are not known to the fake");             \
+        return add_blas(handle, &f, "cublas" #p "trsmBatched");                                                        \
+    }                                                                                                                  \
+    FAKE_API cublasStatus_t cublas##p##getrfBatched(cublasHandle_t handle, int n, const void *a, int lda, int *pivots, \
+                                                    int *info, int batch) {                                            \
+        if (lda != n || !pivots || !info) return bad_blas("getrfBatched", "what matrices?");                           \
+        fake_factor f = {.kind = FAKE_GETRF, .type = of_type, .m = n, .n = n, .batch = batch, .a_pointers = AT(a)};    \
+        f.pivots = AT(pivots), f.info = AT(info);                                                                      \
+        f = on_workspace(handle, f);                                                                                   \
+        return add_blas(handle, &f, "cublas" #p "getrfBatched");                                                       \
+    }                                                                                                                  \
+    FAKE_API cublasStatus_t cublas##p##getrsBatched(cublasHandle_t handle, int transposed, int n, int columns,         \
+                                                    const void *a, int lda, const int *pivots, const void *b, int ldb, \
+                                                    int *host_info, int batch) {                                       \
+        if (transposed != CUBLAS_OP_T || lda != n || ldb != n || !host_info || columns < 1)                            \
+            return bad_blas("getrsBatched", "what matrices?");                                                         \
+        *host_info = 0;                                                                                                \
+        fake_factor f = {.kind = FAKE_GETRS, .type = of_type, .m = n, .n = n, .columns = columns, .batch = batch};     \
+        f.a_pointers = AT(a), f.b_pointers = AT(b), f.pivots = AT(pivots);                                             \
+        f = on_workspace(handle, f);                                                                                   \
+        return add_blas(handle, &f, "cublas" #p "getrsBatched");                                                       \
     }
-TRSM(cublasStrsm_v2, CUDA_R_32F)
-TRSM(cublasDtrsm_v2, CUDA_R_64F)
-TRSM(cublasCtrsm_v2, CUDA_C_32F)
-TRSM(cublasZtrsm_v2, CUDA_C_64F)
+OF_CUBLAS(S, CUDA_R_32F)
+OF_CUBLAS(D, CUDA_R_64F)
+OF_CUBLAS(C, CUDA_C_32F)
+OF_CUBLAS(Z, CUDA_C_64F)

@@ -22,12 +22,13 @@ typedef enum fake_factor_kind {
 /* One call, as an operation of a stream gets it. Leading dimensions are the rows: a [m, n], of getrs b [n, columns], of trsm b [m, n] and a [n, n], of gesvd u [m, n] and v [n, n]. */
 typedef struct fake_factor {
     fake_factor_kind kind;
-    int device, type; /* type: cudaDataType */
-    int64_t m, n, columns;
+    int device, type;             /* type: cudaDataType */
+    int64_t m, n, columns, batch; /* batch 0: one matrix */
     bool lower, transposed, unit; /* of trsm */
     uint64_t a, b, u, v;
-    uint64_t values; /* or what QR keeps */
-    uint64_t pivots, info;
+    uint64_t values;                 /* or what QR keeps */
+    uint64_t a_pointers, b_pointers; /* of a batch: arrays of addresses; 0: matrices one behind the other */
+    uint64_t pivots, info;           /* pivots of a batch have 32 bits */
     uint64_t workspace, workspace_bytes;
     void *host_workspace;
     size_t host_bytes;

@@ -98,16 +98,28 @@ static int run_cholesky(const fake_factor *f, number *a) {
 }
 
 static int run_lu(const fake_factor *f, number *a) {
-    int64_t *pivots = fake_write_memory(f->pivots, (uint64_t)f->n * sizeof *pivots);
-    return pivots ? fake_getrf(f->n, a, pivots) : 0;
+    int64_t *made = room(f->n, sizeof *made);
+    int info = fake_getrf(f->n, a, made);
+    void *pivots = fake_write_memory(f->pivots, (uint64_t)f->n * (f->batch ? sizeof(int) : sizeof *made));
+    for (int64_t i = 0; i < f->n && pivots; i++) {
+        if (f->batch)
+            ((int *)pivots)[i] = (int)made[i];
+        else
+            ((int64_t *)pivots)[i] = made[i];
+    }
+    free(made);
+    return info;
 }
 
 static int run_solve(const fake_factor *f, const number *a) {
     int64_t count = f->n * f->columns;
-    const int64_t *pivots = fake_read_memory(f->pivots, (uint64_t)f->n * sizeof *pivots);
-    number *b = pivots ? load(f->type, f->b, count) : NULL;
+    int64_t *pivots = room(f->n, sizeof *pivots);
+    const void *given = fake_read_memory(f->pivots, (uint64_t)f->n * (f->batch ? sizeof(int) : sizeof *pivots));
+    for (int64_t i = 0; i < f->n && given; i++)
+        pivots[i] = f->batch ? ((const int *)given)[i] : ((const int64_t *)given)[i];
+    number *b = given ? load(f->type, f->b, count) : NULL;
     if (b) fake_getrs_transposed(f->n, f->columns, a, pivots, b), store(f->type, f->b, count, b);
-    free(b);
+    free(b), free(pivots);
     return 0;
 }
 
@@ -139,12 +151,10 @@ static int run_one(const fake_factor *f, number *a) {
     }
 }
 
-void fake_run_factor(void *data) {
-    const fake_factor *f = data;
+static void run_matrix(const fake_factor *f) {
     int64_t count = f->kind == FAKE_TRSM ? f->n * f->n : f->m * f->n;
     bool reads_only = f->kind == FAKE_TRSM || f->kind == FAKE_GETRS;
-    spoil(f->workspace, f->workspace_bytes);
-    if (f->host_bytes) memset(f->host_workspace, POISON, f->host_bytes);
+
     fake_note_product((uint64_t)(count * f->n), (uint64_t)count * fake_factor_bytes(f->type),
                       is_wide(f->type) ? "f64" : "f32");
     number *a = load(f->type, f->a, count);
@@ -153,5 +163,29 @@ void fake_run_factor(void *data) {
     int *told = f->info ? fake_write_memory(f->info, sizeof *told) : NULL;
     if (told) *told = info;
     free(a);
+}
+
+/* A matrix of a batch. */
+static bool find_matrix(const fake_factor *f, int64_t i, fake_factor *one) {
+    const uint64_t *a = f->a_pointers ? fake_read_memory(f->a_pointers, (uint64_t)f->batch * sizeof *a) : NULL;
+    const uint64_t *b = f->b_pointers ? fake_read_memory(f->b_pointers, (uint64_t)f->batch * sizeof *b) : NULL;
+    uint64_t bytes = fake_factor_bytes(f->type), n = (uint64_t)f->n, at = (uint64_t)i;
+    if ((f->a_pointers && !a) || (f->b_pointers && !b)) return false;
+    *one = *f;
+    one->a = a ? a[i] : f->a + at * n * n * bytes;
+    if (b) one->b = b[i];
+    if (f->values) one->values += at * n * (is_wide(f->type) ? 8 : 4);
+    if (f->pivots) one->pivots += at * n * sizeof(int);
+    if (f->info) one->info += at * sizeof(int);
+    return true;
+}
+
+void fake_run_factor(void *data) {
+    const fake_factor *f = data;
+    fake_factor one;
+    spoil(f->workspace, f->workspace_bytes);
+    if (f->host_bytes) memset(f->host_workspace, POISON, f->host_bytes);
+    if (!f->batch) run_matrix(f);
+    for (int64_t i = 0; i < f->batch && find_matrix(f, i, &one); i++) run_matrix(&one);
     fake_log("factor %d %lld %lld", f->kind, (long long)f->m, (long long)f->n);
 }

@@ -25,8 +25,10 @@ enum { CUBLAS_DIAG_NON_UNIT = 0, CUBLAS_DIAG_UNIT = 1 };
 
 typedef struct bti_cusolver_api {
 #define BTI_SYMBOL(result, name, symbol, arguments) result(*name) arguments;
+#define BTI_SYMBOL_OPTIONAL BTI_SYMBOL
 #include "drivers/cuda/cusolver.def"
 #undef BTI_SYMBOL
+#undef BTI_SYMBOL_OPTIONAL
 } bti_cusolver_api;
 
 extern bti_cusolver_api bti_cusolver;

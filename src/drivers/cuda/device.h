@@ -206,7 +206,7 @@ void bti_cuda_ffts_describe(bti_cuda_device *device, bti_str *text);
 
 /* --- factor.c ----------------------------------------------------------------------------------------------------- */
 /* factor_new and factor of launch/gpu_driver.h; what is made is a bti_cuda_held. */
-bt_status bti_cuda_factor_new(void *device, const bti_factor *of, void **made);
+bt_status bti_cuda_factor_new(void *device, const bti_factor *of, void **made, bool *by_pointers);
 bt_status bti_cuda_factor(void *device, void *factor, const bti_gpu_factor_arrays *at, bool second);
 /* For `berth doctor`: starts cuSOLVER if it is there, and says if it does not. */
 void bti_cuda_factors_describe(bti_cuda_device *device, bti_str *text);

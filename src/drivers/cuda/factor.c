@@ -1,10 +1,12 @@
-/* Linear algebra by cuSOLVER, and triangles by cuBLAS, which is loaded with it. A batch is gone through matrix by matrix. What cuSOLVER computes cannot be recorded: it reads results back, and uses a
+/* Linear algebra by cuSOLVER, and by cuBLAS, which is loaded with it: triangles, and the LU factors of many small matrices. Many small matrices are computed by one call, others of a batch one by
+ * one. What cuSOLVER computes cannot be recorded: it reads results back, and uses a
  * workspace of the host's besides the device's. Its results are the same ones each time (cusolverDnSetDeterministicMode). */
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "drivers/cuda/device.h"
 #include "ir/dtype.h"
 
+#define MANY 32                                   /* matrices of a batch: fewer are the host's where they are small */
 #define CUBLAS_WORKSPACE_BYTES ((size_t)32 << 20) /* NVIDIA's recommendation for Hopper; other GPUs need 4 MiB */
 
 typedef struct planned_factor {
@@ -13,6 +15,7 @@ typedef struct planned_factor {
     size_t bytes, host_bytes; /* of workspaces */
     int form_elements;        /* of a QR: of the workspace of q */
     void *host_workspace;
+    bool together; /* the batch is one call */
 } planned_factor;
 
 struct bti_cuda_solvers {
@@ -82,16 +85,33 @@ void bti_cuda_solvers_free(bti_cuda_device *device) {
 
 /* --- plans ------------------------------------------------------------------------------------------------------------ */
 
-/* Smaller matrices are the host's, also in batches: what it takes for one, with copies and a wait, is less than what the many small kernels of a factorisation take (decision 0077). */
+/* Smaller matrices are the host's, but for batches of many that there is a call for: what it takes for one, with copies and a wait, is less than what the many small kernels of a factorisation take (decision 0077). */
 static int64_t fewest_rows(bti_factor_kind kind) {
     int64_t asked = bti_flag_int(BTI_FLAG_cusolver_rows);
     return asked ? asked : kind == BTI_FACTOR_SVD ? 512 : 256;
 }
 
-static bool is_for_host(const bti_factor *of) {
+static bool is_small(const bti_factor *of) {
     bool of_rectangles = of->kind == BTI_FACTOR_QR || of->kind == BTI_FACTOR_SVD;
-    int64_t side = of_rectangles ? bti_matrices_smaller_side(&of->of) : of->of.n;
-    return side < fewest_rows(of->kind) || of->of.m > INT32_MAX || of->of.n > INT32_MAX;
+    return (of_rectangles ? bti_matrices_smaller_side(&of->of) : of->of.n) < fewest_rows(of->kind);
+}
+
+static bool has_batches(bti_factor_kind kind) {
+    if (kind == BTI_FACTOR_EIGH)
+        return bti_cusolver.cusolverDnXsyevBatched_bufferSize && bti_cusolver.cusolverDnXsyevBatched;
+    return kind != BTI_FACTOR_QR && kind != BTI_FACTOR_SVD;
+}
+
+/* With cuSOLVER there. *together: by one call. */
+static bool is_for_host(const bti_factor *of, bool *together) {
+    const bti_matrices *s = &of->of;
+    *together = is_small(of) && s->batch >= MANY && has_batches(of->kind);
+    return (is_small(of) && !*together) || s->m > INT32_MAX || s->n > INT32_MAX || s->batch > INT32_MAX;
+}
+/* By cuBLAS, which can be recorded; cuSOLVER has Cholesky's factors and eigenvalues. */
+static bool is_by_blas(const planned_factor *p) {
+    bool by_solver = p->of.kind == BTI_FACTOR_CHOLESKY || p->of.kind == BTI_FACTOR_EIGH;
+    return p->of.kind == BTI_FACTOR_TRIANGLE || (p->together && !by_solver);
 }
 
 static int type_of(bt_dtype dtype) {
@@ -116,6 +136,16 @@ static cusolverStatus_t (**const measure_q[])(cusolverDnHandle_t, int, int, int,
                                               int *) = OF_TYPES(cusolverDn, orgqr, ungqr, _bufferSize);
 static cusolverStatus_t (**const form_q[])(cusolverDnHandle_t, int, int, int, void *, int, const void *, void *, int,
                                            int *) = OF_TYPES(cusolverDn, orgqr, ungqr, );
+static cusolverStatus_t (**const factor_many[])(cusolverDnHandle_t, int, int, void *, int, int *,
+                                                int) = OF_TYPES(cusolverDn, potrfBatched, potrfBatched, );
+static cublasStatus_t (**const factor_many_lu[])(cublasHandle_t, int, const void *, int, int *, int *,
+                                                 int) = OF_TYPES(cublas, getrfBatched, getrfBatched, );
+static cublasStatus_t (**const solve_many[])(cublasHandle_t, int, int, int, const void *, int, const int *,
+                                             const void *, int, int *,
+                                             int) = OF_TYPES(cublas, getrsBatched, getrsBatched, );
+static cublasStatus_t (**const solve_triangles[])(cublasHandle_t, int, int, int, int, int, int, const void *,
+                                                  const void *, int, const void *, int,
+                                                  int) = OF_TYPES(cublas, trsmBatched, trsmBatched, );
 static cublasStatus_t (**const solve_triangle[])(cublasHandle_t, int, int, int, int, int, int, const void *,
                                                  const void *, int, void *, int) = OF_TYPES(cublas, trsm, trsm, );
 
@@ -135,8 +165,10 @@ static cusolverStatus_t measure(const struct bti_cuda_solvers *s, planned_factor
     int type = type_of(of->dtype), part = type_of(bti_dtype_of_part(of->dtype));
     int64_t m = of->m, n = of->n, k = bti_matrices_smaller_side(of), longer = m > n ? m : n;
     cusolverStatus_t status;
+    if (is_by_blas(p)) return p->bytes = CUBLAS_WORKSPACE_BYTES, CUSOLVER_STATUS_SUCCESS;
     switch (p->of.kind) {
     case BTI_FACTOR_CHOLESKY:
+        if (p->together) return CUSOLVER_STATUS_SUCCESS; /* the lower halves are its workspace */
         *call = "cusolverDnXpotrf_bufferSize";
         return bti_cusolver.cusolverDnXpotrf_bufferSize(s->solver, s->parameters, CUBLAS_FILL_MODE_UPPER, n, type, NULL,
                                                         n, type, &p->bytes, &p->host_bytes);
@@ -148,6 +180,11 @@ static cusolverStatus_t measure(const struct bti_cuda_solvers *s, planned_factor
         *call = "cusolverDnXorgqr_bufferSize";
         return measure_form(s, p);
     case BTI_FACTOR_EIGH:
+        *call = "cusolverDnXsyevBatched_bufferSize";
+        if (p->together)
+            return bti_cusolver.cusolverDnXsyevBatched_bufferSize(s->solver, s->parameters, CUSOLVER_EIG_MODE_VECTOR,
+                                                                  CUBLAS_FILL_MODE_UPPER, n, type, NULL, n, part, NULL,
+                                                                  type, &p->bytes, &p->host_bytes, of->batch);
         *call = "cusolverDnXsyevd_bufferSize";
         return bti_cusolver.cusolverDnXsyevd_bufferSize(s->solver, s->parameters, CUSOLVER_EIG_MODE_VECTOR,
                                                         CUBLAS_FILL_MODE_UPPER, n, type, NULL, n, part, NULL, type,
@@ -157,7 +194,7 @@ static cusolverStatus_t measure(const struct bti_cuda_solvers *s, planned_factor
         return bti_cusolver.cusolverDnXgesvd_bufferSize(s->solver, s->parameters, 'S', 'S', longer, k, type, NULL,
                                                         longer, part, NULL, type, NULL, longer, type, NULL, k, type,
                                                         &p->bytes, &p->host_bytes);
-    case BTI_FACTOR_TRIANGLE: p->bytes = CUBLAS_WORKSPACE_BYTES; return CUSOLVER_STATUS_SUCCESS;
+
     default:
         *call = "cusolverDnXgetrf_bufferSize";
         return bti_cusolver.cusolverDnXgetrf_bufferSize(s->solver, s->parameters, n, n, type, NULL, n, type, &p->bytes,
@@ -183,15 +220,18 @@ static bt_status plan_factor(bti_cuda_device *device, planned_factor *p) {
     return BT_OK;
 }
 
-bt_status bti_cuda_factor_new(void *opened, const bti_factor *of, void **made) {
+bt_status bti_cuda_factor_new(void *opened, const bti_factor *of, void **made, bool *by_pointers) {
     bti_cuda_device *device = opened;
-    if (is_for_host(of) || !bti_cuda_has(BTI_CUDA_CUSOLVER))
+    bool together;
+    if (!bti_cuda_has(BTI_CUDA_CUSOLVER) || is_for_host(of, &together))
         return bti_fail(BT_UNIMPLEMENTED, "%s: there is no cuSOLVER, or the matrices are small", device->name);
     planned_factor *p = bti_calloc(1, sizeof *p);
     if (!p) return bti_no_memory();
     p->held.retired.free = free_factor;
     p->held.holders = 1;
     p->of = *of;
+    p->together = together;
+    *by_pointers = together && of->kind != BTI_FACTOR_EIGH;
     bt_status status = bti_cuda_enter(device);
     if (status == BT_OK) status = bti_cuda_leave(plan_factor(device, p));
     if (status == BT_OK)
@@ -276,20 +316,39 @@ static cusolverStatus_t run_second(const struct bti_cuda_solvers *s, const plann
                                          x->pivots, type, x->b, of->n, x->spare);
 }
 
+static cusolverStatus_t run_together(const struct bti_cuda_solvers *s, const planned_factor *p,
+                                     const bti_gpu_factor_arrays *at, void *workspace, const char **call) {
+    const bti_matrices *of = &p->of.of;
+    int type = type_of(of->dtype), part = type_of(bti_dtype_of_part(of->dtype));
+    one_matrix first = matrix_of(&p->of, at, 0);
+    if (p->of.kind == BTI_FACTOR_CHOLESKY) {
+        *call = "cusolverDnXpotrfBatched";
+        return (*factor_many[number_of_type(of->dtype)])(s->solver, CUBLAS_FILL_MODE_UPPER, (int)of->n,
+                                                         pointer_to(at->a_pointers, 0, 0), (int)of->n, first.info,
+                                                         (int)of->batch);
+    }
+    *call = "cusolverDnXsyevBatched";
+    return bti_cusolver.cusolverDnXsyevBatched(s->solver, s->parameters, CUSOLVER_EIG_MODE_VECTOR,
+                                               CUBLAS_FILL_MODE_UPPER, of->n, type, first.a, of->n, part, first.values,
+                                               type, WORKSPACES, first.info, of->batch);
+}
+
 static bt_status run_matrices(bti_cuda_device *device, const planned_factor *p, const bti_gpu_factor_arrays *at,
                               bool second) {
     const struct bti_cuda_solvers *s = device->solvers;
     uint64_t address = 0;
     if (p->bytes) BTI_TRY(bti_gpu_scratch(&device->gpu, BTI_GPU_WORKSPACE, p->bytes, &address));
     void *workspace = (void *)(uintptr_t)address;
-    for (int64_t i = 0; i < p->of.of.batch; i++) {
-        const char *call = "";
+    cusolverStatus_t status = CUSOLVER_STATUS_SUCCESS;
+    const char *call = "";
+    if (p->together) status = run_together(s, p, at, workspace, &call);
+    for (int64_t i = 0; i < p->of.of.batch && !p->together && !status; i++) {
         one_matrix x = matrix_of(&p->of, at, i);
-        cusolverStatus_t status = second ? CUSOLVER_STATUS_SUCCESS : run_solver(s, p, &x, workspace, &call);
+        if (!second) status = run_solver(s, p, &x, workspace, &call);
         if (!status && (second || p->of.kind == BTI_FACTOR_SOLVE)) status = run_second(s, p, &x, workspace, &call);
-        if (status) return fail_factor(device, call, status, status == CUSOLVER_STATUS_ALLOC_FAILED, BT_INTERNAL);
     }
-    return BT_OK;
+    if (!status) return BT_OK;
+    return fail_factor(device, call, status, status == CUSOLVER_STATUS_ALLOC_FAILED, BT_INTERNAL);
 }
 
 #define BLAS_TRY(device, function, ...)                                                                     \
@@ -300,35 +359,60 @@ static bt_status run_matrices(bti_cuda_device *device, const planned_factor *p, 
                                BT_INTERNAL);                                                                \
     } while (0)
 
-/* x^T of x^T a^T = b^T: what lies by rows are the transposes. A workspace is forgotten when the stream is set. */
+/* x^T of x^T a^T = b^T: what lies by rows are the transposes. */
 static bt_status run_triangles(bti_cuda_device *device, const planned_factor *p, const bti_gpu_factor_arrays *at) {
     static const double one[2] = {1, 0};
     static const float one_f32[2] = {1, 0};
     const bti_matrices *of = &p->of.of;
     const bti_triangle *how = &p->of.triangle;
-    int number = number_of_type(of->dtype), n = (int)of->n, m = (int)of->m;
     cublasHandle_t blas = device->solvers->blas;
-    uint64_t workspace;
-    BTI_TRY(bti_gpu_scratch(&device->gpu, BTI_GPU_WORKSPACE, p->bytes, &workspace));
-    BLAS_TRY(device, bti_cusolver.cublasSetStream, blas, bti_cuda_stream(device));
-    BLAS_TRY(device, bti_cusolver.cublasSetWorkspace, blas, pointer_to(workspace, 0, 0), p->bytes);
+    int number = number_of_type(of->dtype), n = (int)of->n, m = (int)of->m;
+    int half = how->upper ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER;
+    int transposed = how->transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+        unit = how->unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    const void *alpha = number % 2 ? (const void *)one : (const void *)one_f32;
+    if (p->together) {
+        BLAS_TRY(device, *solve_triangles[number], blas, CUBLAS_SIDE_RIGHT, half, transposed, unit, m, n, alpha,
+                 pointer_to(at->a_pointers, 0, 0), n, pointer_to(at->b_pointers, 0, 0), m, (int)of->batch);
+        return BT_OK;
+    }
     for (int64_t i = 0; i < of->batch; i++) {
         one_matrix x = matrix_of(&p->of, at, i);
-        BLAS_TRY(device, *solve_triangle[number], blas, CUBLAS_SIDE_RIGHT,
-                 how->upper ? CUBLAS_FILL_MODE_LOWER : CUBLAS_FILL_MODE_UPPER,
-                 how->transposed ? CUBLAS_OP_T : CUBLAS_OP_N, how->unit ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT, m, n,
-                 number % 2 ? (const void *)one : (const void *)one_f32, x.a, n, x.b, m);
+        BLAS_TRY(device, *solve_triangle[number], blas, CUBLAS_SIDE_RIGHT, half, transposed, unit, m, n, alpha, x.a, n,
+                 x.b, m);
     }
     return BT_OK;
+}
+
+static bt_status run_many_lu(bti_cuda_device *device, const planned_factor *p, const bti_gpu_factor_arrays *at) {
+    const bti_matrices *of = &p->of.of;
+    int number = number_of_type(of->dtype), n = (int)of->n, batch = (int)of->batch, wrong = 0;
+    cublasHandle_t blas = device->solvers->blas;
+    one_matrix first = matrix_of(&p->of, at, 0);
+    int *pivots = (int *)(void *)first.pivots;
+    const void *a = pointer_to(at->a_pointers, 0, 0), *b = pointer_to(at->b_pointers, 0, 0);
+    BLAS_TRY(device, *factor_many_lu[number], blas, n, a, n, pivots, first.info, batch);
+    if (p->of.kind == BTI_FACTOR_SOLVE)
+        BLAS_TRY(device, *solve_many[number], blas, CUBLAS_OP_T, n, (int)of->m, a, n, pivots, b, n, &wrong, batch);
+    return BT_OK;
+}
+
+/* A workspace is forgotten when the stream is set. */
+static bt_status run_blas(bti_cuda_device *device, const planned_factor *p, const bti_gpu_factor_arrays *at) {
+    uint64_t workspace;
+    BTI_TRY(bti_gpu_scratch(&device->gpu, BTI_GPU_WORKSPACE, p->bytes, &workspace));
+    BLAS_TRY(device, bti_cusolver.cublasSetStream, device->solvers->blas, bti_cuda_stream(device));
+    BLAS_TRY(device, bti_cusolver.cublasSetWorkspace, device->solvers->blas, pointer_to(workspace, 0, 0), p->bytes);
+    return p->of.kind == BTI_FACTOR_TRIANGLE ? run_triangles(device, p, at) : run_many_lu(device, p, at);
 }
 
 bt_status bti_cuda_factor(void *opened, void *factor, const bti_gpu_factor_arrays *at, bool second) {
     bti_cuda_device *device = opened;
     planned_factor *p = factor;
-    bool of_triangles = p->of.kind == BTI_FACTOR_TRIANGLE;
-    if (of_triangles ? bti_cuda_cannot_update(device) : bti_cuda_cannot_record(device)) return BT_OK;
+    bool by_blas = is_by_blas(p);
+    if (by_blas ? bti_cuda_cannot_update(device) : bti_cuda_cannot_record(device)) return BT_OK;
     BTI_TRY(bti_cuda_enter(device));
-    return bti_cuda_leave(of_triangles ? run_triangles(device, p, at) : run_matrices(device, p, at, second));
+    return bti_cuda_leave(by_blas ? run_blas(device, p, at) : run_matrices(device, p, at, second));
 }
 
 void bti_cuda_factors_describe(bti_cuda_device *device, bti_str *text) {

@@ -7,16 +7,18 @@
 
 #define MACHINE "{\"devices\": [" CARD_A "," CARD_B "]}"
 #define MOST (1 << 15) /* bytes of an array */
+#define MOST_BATCH 100
 
 /* --- one problem -------------------------------------------------------------------------------------------------- */
 
 typedef double _Complex number;
-enum { A, B, U, V, VALUES, PIVOTS, FLAGS, ARRAYS };
+enum { A, B, U, V, VALUES, PIVOTS, FLAGS, POINTERS, ARRAYS };
 
 typedef struct problem {
     bti_factor of;
     bti_cuda_device *device;
-    void *factor;            /* NULL: cuSOLVER does not have it */
+    void *factor; /* NULL: cuSOLVER does not have it */
+    bool by_pointers;
     char from[2][MOST];      /* a and b, which were uploaded */
     char made[ARRAYS][MOST]; /* what is on the device */
     uint64_t memory[ARRAYS];
@@ -76,13 +78,20 @@ static bt_status make(problem *p, bti_cuda_device *device, bti_factor of) {
     for (int i = 0; i < ARRAYS; i++) OK(bti_driver_cuda.alloc(device, MOST, &p->memory[i]));
     fill_matrices(p);
     bti_lock_take(&device->gpu.lock);
-    bt_status status = bti_cuda_factor_new(device, &of, &p->factor);
+    bt_status status = bti_cuda_factor_new(device, &of, &p->factor, &p->by_pointers);
     bti_lock_give(&device->gpu.lock);
     return status;
 }
 
 static void upload(const problem *p) {
+    const bti_matrices *s = &p->of.of;
+    uint64_t pointers[2 * MOST_BATCH], bytes = bt_dtype_size(s->dtype);
     for (int i = 0; i < 2; i++) OK(bti_driver_cuda.upload(p->device, p->memory[i], p->from[i], MOST));
+    for (int64_t i = 0; i < s->batch; i++) {
+        pointers[i] = p->memory[A] + (uint64_t)(i * s->n * s->n) * bytes;
+        pointers[s->batch + i] = p->memory[B] + (uint64_t)(i * s->n * s->m) * bytes;
+    }
+    OK(bti_driver_cuda.upload(p->device, p->memory[POINTERS], pointers, (size_t)(2 * s->batch) * 8));
 }
 
 static bt_status run(problem *p, bool second) {
@@ -94,7 +103,9 @@ static bt_status run(problem *p, bool second) {
                                       .v = svd ? p->memory[V] : 0,
                                       .values = p->memory[VALUES],
                                       .pivots = p->memory[PIVOTS],
-                                      .flags = p->memory[FLAGS]};
+                                      .flags = p->memory[FLAGS],
+                                      .a_pointers = p->memory[POINTERS],
+                                      .b_pointers = p->memory[POINTERS] + (uint64_t)p->of.of.batch * 8};
     bti_lock_take(&p->device->gpu.lock);
     bt_status status = bti_cuda_factor(p->device, p->factor, &at, second);
     bti_lock_give(&p->device->gpu.lock);
@@ -235,6 +246,35 @@ static void matrices_of_every_kind(void **state) {
     assert_true(refused > 0); /* the fake has none of some */
 }
 
+/* Small ones by one call. */
+static void batches_of_many(void **state) {
+    (void)state;
+    int together = 0;
+    machine(MACHINE, NULL);
+    bti_cuda_device *d = open_one(0);
+    for (int which = 0; which < 72; which++) {
+        int64_t n = 1 + which / 24 * 2;
+        bti_factor of = {
+            kinds[which % 6], {dtypes[which / 6 % 4], 40, n, n}, {which % 5 < 2, which % 3 < 2, which % 7 < 2}};
+        bool has_batches = of.kind != BTI_FACTOR_QR && of.kind != BTI_FACTOR_SVD;
+        static problem p;
+        int before = count_of("factor ");
+        bt_status status = make(&p, d, of);
+        assert_true(status == BT_UNIMPLEMENTED || (status == BT_OK && has_batches));
+        if (status == BT_OK) {
+            assert_int_equal(p.by_pointers, of.kind != BTI_FACTOR_EIGH);
+            upload(&p);
+            OK(run(&p, false));
+            assert_true(difference(&p) < (bti_dtype_of_part(of.of.dtype) == BT_F64 ? 1e-9 : 2e-3));
+            assert_int_equal(count_of("factor ") - before, of.kind == BTI_FACTOR_SOLVE ? 2 : 1);
+            together++;
+        }
+        drop(&p);
+    }
+    assert_true(together > 36);
+    close_one(d);
+}
+
 static const bti_factor usual = {BTI_FACTOR_CHOLESKY, {BT_F32, 2, 20, 20}, {0}};
 
 /* Which matrices are the host's: small ones, and all where cuSOLVER is not there. */
@@ -253,10 +293,11 @@ static void what_the_host_computes(void **state) {
     for (int large = 0; large < 2; large++)
         for (int i = 0; i < 6; i++) {
             void *made = NULL;
+            bool by_pointers;
             int64_t n = (kinds[i] == BTI_FACTOR_SVD ? 512 : 256) - !large;
-            of = (bti_factor){kinds[i], {BT_F64, 1000, n, n}, {0}};
+            of = (bti_factor){kinds[i], {BT_F64, 31, n, n}, {0}};
             bti_lock_take(&d->gpu.lock);
-            bt_status status = bti_cuda_factor_new(d, &of, &made);
+            bt_status status = bti_cuda_factor_new(d, &of, &made, &by_pointers);
             bti_lock_give(&d->gpu.lock);
             assert_int_equal(status, large ? BT_OK : BT_UNIMPLEMENTED);
             if (made) bti_cuda_held_release(d, made);
@@ -403,7 +444,7 @@ static void every_call_may_fail(void **state) {
         bool starts = i / 2 < 5;
         if (f->plans) { /* nothing of the failure is kept, but a cuSOLVER that does not start */
             bti_lock_take(&d->gpu.lock);
-            status = bti_cuda_factor_new(d, &p.of, &p.factor);
+            status = bti_cuda_factor_new(d, &p.of, &p.factor, &p.by_pointers);
             bti_lock_give(&d->gpu.lock);
             assert_int_equal(status, starts && !no_memory ? BT_UNIMPLEMENTED : BT_OK);
         }
@@ -438,13 +479,10 @@ static void doctors_try_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices_of_every_kind),
-        cmocka_unit_test(what_the_host_computes),
-        cmocka_unit_test(matrices_without_a_result),
-        cmocka_unit_test(plans_outlive_their_work),
-        cmocka_unit_test(triangles_are_recorded),
-        cmocka_unit_test(every_call_may_fail),
-        cmocka_unit_test(doctors_try_it),
+        cmocka_unit_test(matrices_of_every_kind),    cmocka_unit_test(what_the_host_computes),
+        cmocka_unit_test(matrices_without_a_result), cmocka_unit_test(batches_of_many),
+        cmocka_unit_test(plans_outlive_their_work),  cmocka_unit_test(triangles_are_recorded),
+        cmocka_unit_test(every_call_may_fail),       cmocka_unit_test(doctors_try_it),
     };
     return cmocka_run_group_tests(tests, NULL, no_machine);
 }

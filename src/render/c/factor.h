@@ -6,10 +6,17 @@
  *                             half (1: above the diagonal, 2: below it there are zeros), what matrices without a result become (0: zeros, 1: NaN), whether elements are conjugated.
  *                             y may be x, with its steps
  *     bti_factor_determinant  of a = P L U, of which the diagonal of U and P are read: memories y, logarithm, lu, pivots; words: units (matrices), n, parts, whether the sign and the
- *                             logarithm are wanted. As drivers/cpu/product/lapack.c does it */
+ *                             logarithm are wanted, whether pivots have 32 bits. As drivers/cpu/product/lapack.c does it
+ *     bti_factor_pointers     of each matrix of a and b the address: memories pointers, a, b; words: units (matrices), bytes from one matrix of a to the next, and of b */
 #define W(number) words.at[number]
+struct words6 {
+    i64 at[6];
+};
 struct words8 {
     i64 at[8];
+};
+struct words9 {
+    i64 at[9];
 };
 struct words14 {
     i64 at[14];
@@ -50,16 +57,17 @@ KERNEL(256) bti_factor_store(const struct words14 words) {
 
 FUNCTION f64 next_sign(f64 sign, f64 x) { return x != x ? x : x < 0 ? -sign : x > 0 ? sign : 0; }
 
-KERNEL(256) bti_factor_determinant(const struct words8 words) {
+KERNEL(256) bti_factor_determinant(const struct words9 words) {
     R *y = (R *)ADDRESS(0, 0);
     R *logarithm = (R *)ADDRESS(1, 1);
     const R *lu = (const R *)ADDRESS(2, 2);
     const i64 *pivots = (const i64 *)ADDRESS(3, 3);
+    const i32 *short_pivots = (const i32 *)pivots;
     const i64 n = W(5), parts = W(6);
     EACH_UNIT(W(4)) {
         f64 re = 1, im = 0, sum = 0;
         u32 odd = 0;
-        for (i64 k = 0; k < n; k++) odd ^= pivots[unit * n + k] != k + 1;
+        for (i64 k = 0; k < n; k++) odd ^= (W(8) ? short_pivots[unit * n + k] : pivots[unit * n + k]) != k + 1;
         for (i64 k = 0; k < n; k++) {
             const R *at = lu + (unit * n + k) * n * parts + k * parts;
             f64 x = at[0], z = parts == 2 ? at[1] : 0;
@@ -83,5 +91,13 @@ KERNEL(256) bti_factor_determinant(const struct words8 words) {
         y[unit * parts] = (R)re;
         if (parts == 2) y[unit * parts + 1] = (R)im;
         if (W(7)) logarithm[unit] = (R)sum;
+    }
+}
+
+KERNEL(256) bti_factor_pointers(const struct words6 words) {
+    u64 *pointers = (u64 *)ADDRESS(0, 0);
+    EACH_UNIT(W(3)) {
+        pointers[unit] = (u64)(ADDRESS(1, 1) + unit * W(4));
+        pointers[W(3) + unit] = (u64)(ADDRESS(2, 2) + unit * W(5));
     }
 }
