@@ -220,93 +220,6 @@ static void of_other_devices(void **state) {
     }
 }
 
-/* Where one has NaN, the other one has; else the numbers are near. */
-static void expect_alike(bt_array *here, bt_array *there, int line) {
-    bt_array *moved = bt_to(there, "CPU:0");
-    bt_array *off = bt_div(bt_abs(bt_sub(here, moved)), bt_mul(bt_add(bt_abs(here), bt_num(1)), bt_num(20)));
-    bt_array *same = bt_logical_or(bt_logical_and(bt_ne(here, here), bt_ne(moved, moved)), bt_eq(here, moved));
-    expect_near(bt_where(same, bt_num(0), off), bt_num(0), line);
-}
-#define ALIKE(here, there) expect_alike(here, there, __LINE__)
-
-enum {
-    FEW = 4,
-    MANY = 40
-}; /* matrices of a batch, which a library may compute one by one, or by one call where they are small */
-
-/* The second matrix has another diagonal, the others are positive definite. */
-static bt_array *with_diagonal(bt_dtype dtype, int64_t batch, int64_t m, int64_t n, double diagonal) {
-    double diagonals[MANY] = {0, diagonal};
-    bt_array *x = bt_add(bt_normal(bt_key(3), BT_F64, batch, m, n), bt_mul(bt_eye(m, n, BT_F64), 5));
-    if (m == n) x = bt_mul(bt_add(x, bt_permute(x, 0, 2, 1)), 0.5);
-    bt_array *second = bt_from(diagonals, BT_F64, BT_SHAPE(batch, 1, 1));
-    x = bt_where(bt_logical_and(bt_gt(bt_eye(m, n, BT_F64), 0), bt_ne(second, 0)), second, x);
-    if (dtype != BT_C64 && dtype != BT_C128) return bt_to(bt_cast(x, dtype), "CPU:0");
-    bt_array *skew = bt_mul(bt_sub(bt_triu(x, 0), bt_permute(bt_triu(x, 0), 0, 2, 1)), 0.1);
-    return bt_to(bt_cast(bt_complex(x, skew), dtype), "CPU:0");
-}
-
-static bt_array *far_of(bt_array *x) { return bt_to(x, "GPU:0"); }
-
-static void parts_are_alike(bt_status (*call)(bt_array *, bt_array **), int count, bt_array *x) {
-    bt_array *ours[3], *theirs[3];
-    assert_int_equal(call(x, ours), BT_OK);
-    assert_int_equal(call(far_of(x), theirs), BT_OK);
-    for (int i = 0; i < count; i++) ALIKE(bt_abs(ours[i]), bt_abs(theirs[i])); /* signs of vectors are free */
-}
-
-/* A library of the device's may compute them there. */
-static void devices_are_alike(void **state) {
-    static const bt_dtype dtypes[] = {BT_F32, BT_F64, BT_C64, BT_C128};
-    static const double bad[] = {2, NAN, INFINITY};
-    for (int i = 0; i < 24; i++)
-        for (int64_t n = 1; n < 8; n += 3)
-            BT_SCOPE {
-                int64_t batch = i < 12 ? FEW : MANY;
-                assert_int_equal(bt_set_flag("cusolver_rows", i < 12 ? "1" : "0"), BT_OK);
-                bt_array *x = with_diagonal(dtypes[i / 3 % 4], batch, n, n, -1),
-                         *broken = with_diagonal(dtypes[i / 3 % 4], batch, n, n, bad[i % 3]);
-                ALIKE(bt_cholesky(x), bt_cholesky(far_of(x)));
-                ALIKE(bt_det(x), bt_det(far_of(x)));
-                ALIKE(bt_inv(x), bt_inv(far_of(x)));
-                bt_array *b = bt_sum(x, BT_AXES(2), true);
-                ALIKE(bt_solve(x, b), bt_solve(far_of(x), far_of(b)));
-                for (int how = 0; how < 8; how++) {
-                    bool upper = how & 1, transposed = how & 2, unit = how & 4;
-                    ALIKE(bt_triangular_solve(x, x, upper, transposed, unit),
-                          bt_triangular_solve(far_of(x), far_of(x), upper, transposed, unit));
-                }
-                parts_are_alike(bt_slogdet, 2, x);
-                parts_are_alike(bt_eigh, 2, broken);
-                parts_are_alike(bt_svd, 3, broken);
-                if (i % 3 < 2) ALIKE(bt_cholesky(broken), bt_cholesky(far_of(broken)));
-            }
-    assert_int_equal(bt_set_flag("cusolver_rows", "1"), BT_OK);
-    for (int64_t m = 2; m < 6; m += 3)
-        BT_SCOPE {
-            bt_array *none = bt_zeros(BT_F32, 0, m, m), *no_rows = bt_zeros(BT_F32, 3, 0, 0);
-            parts_are_alike(bt_svd, 3, with_diagonal(BT_F32, FEW, m, 7 - m, INFINITY));
-            parts_are_alike(bt_qr, 2, with_diagonal(BT_F64, FEW, m, 7 - m, 2));
-            assert_int_equal(bt_block(bt_inv(far_of(none))), BT_OK);
-            ALIKE(bt_det(no_rows), bt_det(far_of(no_rows)));
-        }
-}
-
-/* Of singular matrices nothing is finite, wherever they lie. */
-static void singular_matrices(void **state) {
-    BT_SCOPE {
-        bt_array *singular = bt_reshape(bt_arange(0, 16, 1, BT_F32), 4, 4), *parts[2];
-        singular = bt_mul(singular, bt_reshape(BT_ARRAY(float, (4), 0, 1, 0, 1), 4, 1));
-        for (int i = 0; i < 2; i++) {
-            bt_array *x = bt_to(singular, i ? "GPU:0" : "CPU:0");
-            NEAR(bt_to(bt_det(x), "CPU:0"), bt_num(0));
-            assert_int_equal(bt_slogdet(x, parts), BT_OK);
-            assert_true(bt_item(parts[0]) == 0 && bt_item(parts[1]) == -INFINITY);
-            assert_true(!isfinite(bt_item(bt_sum(bt_inv(x), BT_ALL, false))));
-        }
-    }
-}
-
 static void memory_is_short(void **state) {
     float a[8] = {4, 1, 2, 3}, b[4] = {1, 2}, x[8];
     bti_matrices s = {BT_F32, 1, 2, 2};
@@ -347,8 +260,6 @@ int main(void) {
         cmocka_unit_test(factors_have_no_tangents),
         cmocka_unit_test(in_functions_and_batches),
         cmocka_unit_test(of_other_devices),
-        cmocka_unit_test(devices_are_alike),
-        cmocka_unit_test(singular_matrices),
         cmocka_unit_test(memory_is_short),
         cmocka_unit_test(without_the_library),
     };
