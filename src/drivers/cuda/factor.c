@@ -1,6 +1,6 @@
 /* Linear algebra by cuSOLVER, and by cuBLAS, which is loaded with it: triangles, and the LU factors of many small matrices. Many small matrices are computed by one call, others of a batch one by
- * one. What cuSOLVER computes cannot be recorded: it reads results back, and uses a
- * workspace of the host's besides the device's. Its results are the same ones each time (cusolverDnSetDeterministicMode). */
+ * one. What cuSOLVER computes cannot be recorded: it reads results back, and uses a workspace of the host's besides the device's. Its results are the same ones each time
+ * (cusolverDnSetDeterministicMode). */
 #include "base/alloc.h"
 #include "base/flags.h"
 #include "drivers/cuda/device.h"
@@ -96,18 +96,17 @@ static bool is_small(const bti_factor *of) {
     return (of_rectangles ? bti_matrices_smaller_side(&of->of) : of->of.n) < fewest_rows(of->kind);
 }
 
-static bool has_batches(bti_factor_kind kind) {
-    if (kind == BTI_FACTOR_EIGH)
-        return bti_cusolver.cusolverDnXsyevBatched_bufferSize && bti_cusolver.cusolverDnXsyevBatched;
-    return kind != BTI_FACTOR_QR && kind != BTI_FACTOR_SVD;
-}
-
-/* With cuSOLVER there. *together: by one call. */
+/* *together: by one call. The library is opened for those alone that it may compute. */
 static bool is_for_host(const bti_factor *of, bool *together) {
     const bti_matrices *s = &of->of;
-    *together = is_small(of) && s->batch >= MANY && has_batches(of->kind);
-    return (is_small(of) && !*together) || s->m > INT32_MAX || s->n > INT32_MAX || s->batch > INT32_MAX;
+    bool small = is_small(of), has_batches = of->kind != BTI_FACTOR_QR && of->kind != BTI_FACTOR_SVD;
+    *together = small && s->batch >= MANY && has_batches;
+    if ((small && !*together) || s->m > INT32_MAX || s->n > INT32_MAX || s->batch > INT32_MAX) return true;
+    if (!bti_cuda_has(BTI_CUDA_CUSOLVER)) return true;
+    return *together && of->kind == BTI_FACTOR_EIGH &&
+           !(bti_cusolver.cusolverDnXsyevBatched_bufferSize && bti_cusolver.cusolverDnXsyevBatched);
 }
+
 /* By cuBLAS, which can be recorded; cuSOLVER has Cholesky's factors and eigenvalues. */
 static bool is_by_blas(const planned_factor *p) {
     bool by_solver = p->of.kind == BTI_FACTOR_CHOLESKY || p->of.kind == BTI_FACTOR_EIGH;
@@ -223,7 +222,7 @@ static bt_status plan_factor(bti_cuda_device *device, planned_factor *p) {
 bt_status bti_cuda_factor_new(void *opened, const bti_factor *of, void **made, bool *by_pointers) {
     bti_cuda_device *device = opened;
     bool together;
-    if (!bti_cuda_has(BTI_CUDA_CUSOLVER) || is_for_host(of, &together))
+    if (is_for_host(of, &together))
         return bti_fail(BT_UNIMPLEMENTED, "%s: there is no cuSOLVER, or the matrices are small", device->name);
     planned_factor *p = bti_calloc(1, sizeof *p);
     if (!p) return bti_no_memory();
