@@ -19,8 +19,8 @@ typedef struct problem {
     bti_cuda_device *device;
     void *factor; /* NULL: cuSOLVER does not have it */
     bool by_pointers;
-    char from[2][MOST];      /* a and b, which were uploaded */
-    char made[ARRAYS][MOST]; /* what is on the device */
+    _Alignas(16) char from[2][MOST];      /* a and b, which were uploaded */
+    _Alignas(16) char made[ARRAYS][MOST]; /* what is on the device */
     uint64_t memory[ARRAYS];
 } problem;
 
@@ -174,7 +174,7 @@ static double of_matrix(const problem *p, int64_t i, const char *r) {
 
 /* When it is complete. */
 static double difference(problem *p) {
-    static char r[MOST];
+    static _Alignas(16) char r[MOST];
     const bti_matrices *s = &p->of.of;
     size_t all = (size_t)(s->batch * s->m * s->n), k = (size_t)(s->batch * bti_matrices_smaller_side(s));
     bool right = p->of.kind == BTI_FACTOR_SOLVE || p->of.kind == BTI_FACTOR_TRIANGLE, qr = p->of.kind == BTI_FACTOR_QR;
