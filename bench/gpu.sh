@@ -79,7 +79,7 @@ find_cuda() {
     [ -z "$tools" ] || PATH=$PATH:$tools
     have python3 && wheels=$(python3 -c 'import nvidia; print(list(nvidia.__path__)[0])' 2>/dev/null)
     [ -n "$wheels" ] || return
-    for library in libnvrtc.so.1[23] libcublasLt.so.1[23] libcudnn.so.9 libcufft.so.1[12]; do
+    for library in libnvrtc.so.1[23] libcublasLt.so.1[23] libcudnn.so.9 libcufft.so.1[12] libcusolver.so.1[12]; do
         [ -n "$(path_of "/usr/local/cuda*/lib64/$library")" ] || cuda_flags="cuda_path=/usr/local/cuda:$wheels"
     done
 }
@@ -414,6 +414,9 @@ if [ "$shrink" = 1 ]; then
     bench_groups+=$'\ntranspose_add broadcast gather matmul1024 matmul2048 matmul4096 matmul_small argmax cumsum cumsum_short cumsum_axis0'
     bench_groups+=$'\nsort sort_short sort4m sort_rows topk permutation normal scatter_add scatter_add_one scatter_axis scatter_rows embedding_grad take_gradient'
     bench_groups+=$'\nconv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 resnet18_one\nscan_steps while_steps gru_forward gru_step'
+    linear=inv_many
+    for side in 512 1024 2048; do linear+=" cholesky_$side solve_$side inv_$side qr_$side eigh_$side svd_$side"; done
+    bench_groups+=$'\n'"$linear"
     bench_groups+=$'\nfft fft_lines cholesky short_rows narrow_sums nbody softmax_gradient layer_norm_gradient hvp'
     peer_rows="$large $copies"
     for side in 4096 8192 1024 2048 16384; do
@@ -421,7 +424,7 @@ if [ "$shrink" = 1 ]; then
         [ $side != 8192 ] || peer_rows+=" step_small step_medium step_large random100m launch launch_100 launch_graph"
     done
     peer_rows+=" conv3x3 conv7x7s2 conv1x1 conv_depthwise conv_grad resnet18 resnet18_one sort4m sort_rows topk permutation normal scatter_rows embedding_grad"
-    peer_rows+=" attention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16 gpt2_prompt gpt2_token fft fft_lines"
+    peer_rows+=" attention attention_causal attention_grad kv_cache conv_step vae_step gpt_step gpt_step_bf16 gpt2_prompt gpt2_token fft fft_lines $linear"
     peer_rows+=" elementwise_compiled softmax layer_norm gru_forward gru_step random100m_mixed compile startup"
 else
     programs=1

@@ -357,8 +357,55 @@ static void half_lines_stay_as_they_are(void **state) {
             }
 }
 
+static bt_array *positive_definite(int64_t batch, int64_t n, uint64_t key) {
+    bt_array *x = bt_normal(bt_key(key), BT_F32, batch, n, n);
+    return bt_add(bt_matmul_t(x, x, false, true), bt_eye(n, n, BT_F32));
+}
+
+/* a x = b by Cholesky's factor of a, or where that is given; or in one. */
+enum { BY_FACTOR, BY_GIVEN_FACTOR, BY_SOLVE, WAYS };
+static bt_array *solution(int way, bt_array *a, bt_array *b) {
+    if (way == BY_SOLVE) return bt_solve(a, b);
+    bt_array *l = way == BY_FACTOR ? bt_cholesky(bt_mul(a, 1)) : a;
+    return bt_triangular_solve(l, bt_triangular_solve(l, b, false, false, false), false, true, false);
+}
+
+/* Factorisations by cuSOLVER are not recorded, triangles are, and LU factors of batches of many; all while kernels around them are launched again and again. */
+static void linear_algebra_is_launched_again(void **state) {
+    enum { SIDE = 12 };
+    begin_recording();
+    int factors = count_lines("factor "), graphs[WAYS] = {0};
+    for (int way = 0; way < WAYS; way++)
+        BT_SCOPE {
+            int64_t batch = way == BY_SOLVE ? 40 : 2;
+            OK(bt_set_flag("cusolver_rows", way == BY_SOLVE ? "0" : "1"));
+            bt_array *in[2] = {bt_input(BT_F32, batch, SIDE, SIDE), bt_input(BT_F32, batch, SIDE, 3)};
+            bt_array *x = solution(way, in[0], bt_mul(bt_add(in[1], 1), 2));
+            bt_function *f = bt_function_new(in, 2, (bt_array *[]){bt_mul(x, 3)}, 1, NULL, 0);
+            OK(bt_function_status(f));
+            int before = count_lines("graph ");
+            for (int i = 0; i < 12; i++)
+                BT_SCOPE {
+                    bt_array *a = positive_definite(batch, SIDE, (uint64_t)i);
+                    bt_array *given[2] = {way == BY_GIVEN_FACTOR ? bt_cholesky(a) : a,
+                                          bt_normal(bt_key(9), BT_F32, batch, SIDE, 3)};
+                    OK(bt_block(given[0]));
+                    OK(bt_block(given[1]));
+                    OK(bt_block(bt_call1(f, given, 2)));
+                    bt_array *got = bt_matmul(a, bt_call1(f, given, 2)), *want = bt_mul(bt_add(given[1], 1), 6);
+                    assert_true(bt_item(bt_max(bt_abs(bt_sub(got, want)), BT_ALL, false)) < 0.1);
+                }
+            graphs[way] = count_lines("graph ") - before;
+            bt_function_release(f);
+        }
+    assert_true(count_lines("factor ") - factors > 12 * 2 * 2 * 3);
+    assert_true(graphs[BY_GIVEN_FACTOR] > graphs[BY_FACTOR]);
+    assert_true(graphs[BY_SOLVE] > graphs[BY_FACTOR]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+
         cmocka_unit_test(recorded_calls_repeat),
         cmocka_unit_test(programs_leave_while_recorded),
         cmocka_unit_test(programs_leave_in_flight),
@@ -370,6 +417,7 @@ int main(void) {
         cmocka_unit_test(memory_is_always_new),
         cmocka_unit_test(memory_of_products_is_always_new),
         cmocka_unit_test(transforms_are_recorded),
+        cmocka_unit_test(linear_algebra_is_launched_again),
         cmocka_unit_test(half_lines_stay_as_they_are),
     };
     return RUN_EMULATED(tests);

@@ -155,6 +155,21 @@ def product_inputs(side):
     return lambda: [repeated_floats(seed, -1, 1, side, side) for seed in (1, 2)]
 
 
+LINEAR_KINDS, LINEAR_SIDES = ("cholesky", "solve", "inv", "qr", "eigh", "svd"), (512, 1024, 2048)
+
+
+def matrix_inputs(kind, n):
+    """src/cli/bench_linalg.c"""
+    def make():
+        x = floats(1, -1, 1, n, n)
+        x = (x + x.T) * numpy.float32(0.5) + 64 * numpy.eye(n, dtype=numpy.float32)
+        return [x, floats(2, -1, 1, n, 64)] if kind == "solve" else [x]
+
+    return make
+
+
+INPUTS |= {f"{kind}_{n}": matrix_inputs(kind, n) for kind in LINEAR_KINDS for n in LINEAR_SIDES}
+INPUTS["inv_many"] = lambda: [floats(1, -1, 1, 10000, 8, 8) + 8 * numpy.eye(8, dtype=numpy.float32)]
 LARGE_INPUTS |= {f"matmul_{kind}_{n}": product_inputs(n // SHRINK) for kind in PRODUCT_KINDS for n in PRODUCT_SIDES}
 INPUTS |= LARGE_INPUTS
 
@@ -280,7 +295,8 @@ TOLERANCES = {"matmul1024": 1e-4, "matmul2048": 1e-4, "matmul4096": 2e-4, "matmu
               "fft": 1e-3, "fft_lines": 1e-3, "attention_grad": 1e-4, "gpt_step": 1e-4, "gpt_step_bf16": 2e-3, "conv_step": 1e-4, "vae_step": 1e-4, "nbody": 1e-3}
 TOLERANCES |= {f"matmul_{kind}_{n}": tolerance * (n / 1024) ** 0.5 for n in PRODUCT_SIDES
                for kind, tolerance in {"f32": 1e-4, "tf32": 3e-2, "fast_bf16": 0.2, "bf16": 2e-2}.items()}
-TOLERANCES |= {"large_sum": 1e-4, "large_layer_norm": 5e-5}
+TOLERANCES |= {f"{kind}_{n}": 1e-3 for kind in LINEAR_KINDS for n in LINEAR_SIDES}
+TOLERANCES |= {"inv_many": 1e-4, "large_sum": 1e-4, "large_layer_norm": 5e-5}
 TOLERANCE = 1e-5
 MEAN_TOLERANCE = 1e-3
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy
 
-from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, MILLION, NETWORKS, PLACES, PRODUCT_KINDS,
+from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, LINEAR_KINDS, LINEAR_SIDES, MILLION, NETWORKS, PLACES, PRODUCT_KINDS,
                     PRODUCT_SIDES, SCAN_STEPS, TOKENS, WHILE_STEPS, Row, batch, gru_inputs, new_function, parameters, plain, resnet18, startup, thin_products)
 from jax_training import MODEL_ROWS
 
@@ -435,6 +435,10 @@ JIT |= {f"large_{row}": compiled(f"large_{row}", function) for row, function in 
     "elementwise": root_minus_log, "sum": jnp.sum, "softmax": jax.nn.softmax, "layer_norm": layer_norm,
     "transpose_add": lambda x: x + x.T, "gather": lambda table, indices: jnp.take(table, indices, axis=0)}.items()}
 JIT |= {f"matmul_{kind}_{n}": product(f"matmul_{kind}_{n}", kind) for kind in PRODUCT_KINDS for n in PRODUCT_SIDES}
+LINEAR = {"cholesky": jnp.linalg.cholesky, "solve": jnp.linalg.solve, "inv": jnp.linalg.inv, "qr": lambda x: jnp.abs(jnp.linalg.qr(x)[1]),
+          "eigh": lambda x: jnp.linalg.eigh(x)[0], "svd": lambda x: jnp.linalg.svd(x, full_matrices=False)[1]}
+JIT |= {f"{kind}_{n}": compiled(f"{kind}_{n}", LINEAR[kind]) for kind in LINEAR_KINDS for n in LINEAR_SIDES}
+JIT["inv_many"] = compiled("inv_many", jnp.linalg.inv)
 JIT["launch"] = launches
 if DEVICE != "cpu":
     EAGER |= {"upload": upload("upload", False), "upload_pinned": upload("upload_pinned", True), "download": download("download"),

@@ -4,7 +4,7 @@ from functools import partial
 import torch
 from torch.nn import functional
 
-from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, MILLION, NETWORKS,
+from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, GRAPH_CALLS, GRU_HIDDEN, GRU_INPUT, INPUTS, KERNELS, LINEAR_KINDS, LINEAR_SIDES, MILLION, NETWORKS,
                     PLACES, PRODUCT_SIDES, TOKENS, Row, batch, gru_inputs, parameters, plain, resnet18, startup, thin_products)
 from torch_gpt import gpt_step
 from torch_gpt2 import gpt2_prompt, gpt2_token
@@ -301,6 +301,8 @@ def graph_calls():
     return Row(run, steps=GRAPH_CALLS)
 
 
+LINEAR = {"cholesky": torch.linalg.cholesky, "solve": torch.linalg.solve, "inv": torch.linalg.inv, "qr": lambda x: torch.linalg.qr(x)[1].abs(),
+          "eigh": lambda x: torch.linalg.eigh(x)[0], "svd": lambda x: torch.linalg.svd(x, full_matrices=False)[1]}
 PEERS = {
     "torch": {
         "elementwise": eager("elementwise", root_minus_log),
@@ -322,6 +324,8 @@ PEERS = {
         "fft": eager("fft", torch.fft.fft),
         "fft_lines": eager("fft_lines", torch.fft.fft),
         "cholesky": eager("cholesky", torch.linalg.cholesky),
+        **{f"{kind}_{n}": eager(f"{kind}_{n}", LINEAR[kind]) for kind in LINEAR_KINDS for n in LINEAR_SIDES},
+        "inv_many": eager("inv_many", torch.linalg.inv),
         "scatter_rows": eager("scatter_rows", lambda x, indices, rows: x.index_add(0, indices, rows)),
         "embedding_grad": embedding_grad,
         "dependent_adds": eager("dependent_adds", dependent_adds),

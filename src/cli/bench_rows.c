@@ -1,6 +1,6 @@
 /* The rows of `berth bench`: those of the CPU, large ones for GPUs, and those of launches. Training steps are in bench_steps.c; a new kernel
  * and a new process in bench_start.c; what goes along an axis or by index in bench_lines.c; batches of functions in bench_transforms.c; loops in
- * bench_loops.c; copies from and to the host in bench_copies.c. */
+ * bench_loops.c; copies from and to the host in bench_copies.c; linear algebra of several sizes in bench_linalg.c. */
 #include "cli/bench_rows.h"
 
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include "cli/bench_gpt2.h"
 #include "cli/bench_gradients.h"
 #include "cli/bench_inputs.h"
+#include "cli/bench_linalg.h"
 #include "cli/bench_lines.h"
 #include "cli/bench_loops.h"
 #include "cli/bench_models.h"
@@ -129,7 +130,6 @@ static bt_array *run_thin_products(bench_work *work) {
     return x;
 }
 
-/* Symmetric, with a diagonal that makes it positive definite. */
 static bool prepare_numbers(bench_work *work, bt_shape shape) {
     work->inputs[0] = bt_complex(bench_floats(1, -1, 1, shape), bench_floats(2, -1, 1, shape));
     return bt_block(work->inputs[0]) == BT_OK;
@@ -140,6 +140,7 @@ static bool prepare_fft_lines(bench_work *work) {
 }
 static bt_array *run_fft(bench_work *work) { return bt_fft(work->inputs[0]); }
 
+/* Symmetric, with a diagonal that makes it positive definite. */
 static bool prepare_cholesky(bench_work *work) {
     bt_array *x = bench_floats(1, -1, 1, BT_SHAPE(1024, 1024));
     bt_array *diagonal = bt_mul(bt_diag(bt_ones(BT_F32, 1024), 0), bt_num(32));
@@ -360,7 +361,7 @@ enum {
     COMMON = COUNT(common_rows) + BENCH_LINE_ROWS + BENCH_GRADIENT_ROWS + BENCH_CONV_ROWS + BENCH_ATTENTION_ROWS +
              BENCH_TRANSFORM_ROWS + BENCH_START_ROWS + BENCH_STEP_ROWS + BENCH_MODEL_ROWS + BENCH_GPT_ROWS +
              BENCH_GPT2_ROWS + BENCH_LOOP_ROWS,
-    ALL = COMMON + COUNT(large_rows) + BENCH_COPY_ROWS + COUNT(launch_rows)
+    ALL = COMMON + COUNT(large_rows) + BENCH_LINALG_ROWS + BENCH_COPY_ROWS + COUNT(launch_rows)
 };
 _Static_assert((int)ALL <= (int)BENCH_MOST_ROWS, "rows do not fit");
 
@@ -381,6 +382,7 @@ static const struct {
               {bench_gpt2_rows, BENCH_GPT2_ROWS},
               {bench_loop_rows, BENCH_LOOP_ROWS},
               {large_rows, COUNT(large_rows)},
+              {bench_linalg_rows, BENCH_LINALG_ROWS},
               {bench_copy_rows, BENCH_COPY_ROWS},
               {launch_rows, COUNT(launch_rows)}};
 

@@ -62,7 +62,8 @@ static const struct command {
      "conv_step vae_step gpt_step gpt_step_bf16 gpt2_prompt gpt2_token gru_forward gru_step scan_steps while_steps;\n"
      "with --device also\n"
      "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather,\n"
-     "matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, upload download\n"
+     "matmul_KIND_N for f32, tf32, fast_bf16, bf16 and 1024, 2048, 4096, 8192, 16384, KIND_N for cholesky,\n"
+     "solve, inv, qr, eigh, svd and 512, 1024, 2048, inv_many, upload download\n"
      "upload_pinned download_pinned, launch launch_100 launch_graph. Each row is\n"
      "warmed up first. The cache of kernels on disk is not used. OF COPY is the rate divided by that of a\n"
      "copy within the device's memory.\n"},

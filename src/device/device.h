@@ -194,10 +194,10 @@ static inline bt_status bti_program_launch_custom(const bti_program *program, co
     return program->driver->launch_custom(program->device, program->state, launch);
 }
 
-/* Of a Fourier transform; whether the device may have such programs. */
-bool bti_device_has_ffts(int id);
-static inline bt_status bti_program_launch_fft(const bti_program *program, uint64_t from, uint64_t to) {
-    return program->driver->launch_fft(program->device, program->state, from, to);
+/* launch_library of drivers/driver.h; whether the device may have such programs. */
+bool bti_device_runs_libraries(int id);
+static inline bt_status bti_program_launch_library(const bti_program *program, const uint64_t *addresses) {
+    return program->driver->launch_library(program->device, program->state, addresses);
 }
 
 /* Of a segment. */

@@ -284,7 +284,7 @@ bool bti_device_is_async(int id) { return bti_registry_at(id)->driver->async; }
 bool bti_device_runs_side_by_side(int id) { return bti_registry_at(id)->driver->side_by_side; }
 bool bti_device_has_host_memory(int id) { return bti_registry_at(id)->driver->host_memory; }
 
-bool bti_device_has_ffts(int id) { return bti_registry_at(id)->driver->launch_fft != NULL; }
+bool bti_device_runs_libraries(int id) { return bti_registry_at(id)->driver->launch_library != NULL; }
 bool bti_device_runs_series(int id) { return bti_registry_at(id)->driver->launch_series != NULL; }
 
 void bti_device_launch_series(int id, bti_series *series) {

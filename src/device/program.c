@@ -10,7 +10,7 @@
 #include "device/program.h"
 
 #define MOST_KERNELS 4096     /* kept, unless more are in use */
-#define MOST_FFTS 64          /* likewise: they hold memory of the device */
+#define MOST_BY_LIBRARY 64    /* likewise: they hold memory of the device or of the host */
 #define MOST_SEGMENTS 512     /* likewise: sizes are part of them */
 #define WORTH_A_NOTE_NS 20000 /* what loads faster was there already */
 
@@ -18,7 +18,7 @@ struct bti_programs {
     bti_lock lock;
     pthread_cond_t one_made;     /* or it has failed */
     bti_lru kernels, primitives; /* kernels: the program's too; primitives are few, and all stay */
-    bti_lru ffts, segments;
+    bti_lru by_library, segments;
 };
 
 static uint64_t hash_of_lines(const bti_fft_lines *lines) {
@@ -30,6 +30,21 @@ static bool is_equal_lines(const bti_fft_lines *a, const bti_fft_lines *b) {
     return a->kind == b->kind && a->part == b->part && a->outer == b->outer && a->n == b->n && a->inner == b->inner;
 }
 
+static uint64_t hash_of_factor(const bti_factor *f) {
+    const int64_t numbers[] = {
+        f->kind,         f->of.dtype, f->of.batch, f->of.m, f->of.n, f->triangle.upper, f->triangle.transposed,
+        f->triangle.unit};
+    return XXH3_64bits(numbers, sizeof numbers);
+}
+
+static bool is_equal_factor(const bti_factor *a, const bti_factor *b) {
+    return a->kind == b->kind && a->of.dtype == b->of.dtype && a->of.batch == b->of.batch && a->of.m == b->of.m &&
+           a->of.n == b->of.n && a->triangle.upper == b->triangle.upper &&
+           a->triangle.transposed == b->triangle.transposed && a->triangle.unit == b->triangle.unit;
+}
+
+static bool is_by_library(const bti_program_source *source) { return source->fft.n || source->factor.of.n; }
+
 static uint64_t hash_of(const bti_program_source *source) {
     if (source->segment) return source->segment->hash[0];
     if (source->custom) return XXH3_64bits(source->custom->text, strlen(source->custom->text));
@@ -37,6 +52,7 @@ static uint64_t hash_of(const bti_program_source *source) {
     hash += (uint64_t)source->op * BTI_KERNEL_OPERANDS + (uint64_t)source->made;
     for (int i = 0; i < source->dtype_count; i++) hash = hash * BT_DTYPE_COUNT + (uint64_t)source->dtypes[i];
     if (source->fft.n) hash += hash_of_lines(&source->fft);
+    if (source->factor.of.n) hash += hash_of_factor(&source->factor);
     return hash * UINT64_C(0x9E3779B97F4A7C15);
 }
 
@@ -54,7 +70,8 @@ static bool is_equal(const bti_lru_entry *entry, const void *key) {
         return false;
     if (!a->custom != !b->custom || (a->custom && !is_equal_custom(a->custom, b->custom))) return false;
     return a->op == b->op && a->made == b->made && a->dtype_count == b->dtype_count &&
-           !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes) && is_equal_lines(&a->fft, &b->fft);
+           !memcmp(a->dtypes, b->dtypes, sizeof a->dtypes) && is_equal_lines(&a->fft, &b->fft) &&
+           is_equal_factor(&a->factor, &b->factor);
 }
 
 static void free_program(bti_lru_entry *entry) {
@@ -73,9 +90,9 @@ struct bti_programs *bti_programs_new(void) {
     if (!programs) return NULL;
     bti_lock_init(&programs->lock, BTI_LOCK_programs);
     pthread_cond_init(&programs->one_made, NULL);
-    programs->kernels = programs->primitives = programs->ffts = programs->segments = new_cache;
+    programs->kernels = programs->primitives = programs->by_library = programs->segments = new_cache;
     programs->kernels.most_count = MOST_KERNELS;
-    programs->ffts.most_count = MOST_FFTS;
+    programs->by_library.most_count = MOST_BY_LIBRARY;
     programs->segments.most_count = MOST_SEGMENTS;
     return programs;
 }
@@ -95,7 +112,7 @@ void bti_programs_delete(bt_device *device) {
     struct bti_programs *programs = device->programs;
     bti_lru_clear(&programs->kernels);
     bti_lru_clear(&programs->primitives);
-    bti_lru_clear(&programs->ffts);
+    bti_lru_clear(&programs->by_library);
     bti_lru_clear(&programs->segments);
     bti_lock_destroy(&programs->lock);
     pthread_cond_destroy(&programs->one_made);
@@ -110,11 +127,12 @@ static void note_loading(const bti_program_source *source, uint64_t start) {
     if (source->kernel) bti_kernel_name(of_kernel, sizeof of_kernel, source->kernel);
     snprintf(name, sizeof name, "%s%s", bti_source_is_product(source) ? "matmul+" : "", of_kernel);
     bti_trace_end(BTI_TRACE_LOAD,
-                  source->kernel    ? name
-                  : source->custom  ? source->custom->name
-                  : source->fft.n   ? "fft"
-                  : source->segment ? "segment"
-                                    : bti_op_info(source->op)->name,
+                  source->kernel        ? name
+                  : source->custom      ? source->custom->name
+                  : source->fft.n       ? "fft"
+                  : source->factor.of.n ? "linear algebra"
+                  : source->segment     ? "segment"
+                                        : bti_op_info(source->op)->name,
                   start);
 }
 
@@ -204,7 +222,7 @@ static bt_status new_program(bt_device *device, const bti_program_source *source
 }
 
 static bti_lru *cache_of(struct bti_programs *programs, const bti_program_source *source) {
-    if (source->fft.n) return &programs->ffts;
+    if (is_by_library(source)) return &programs->by_library;
     if (source->segment) return &programs->segments;
     return source->kernel || source->custom ? &programs->kernels : &programs->primitives;
 }

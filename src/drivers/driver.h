@@ -9,7 +9,7 @@
  * Texts of kernels come from exec/texts.c: a driver asks for one, and nobody is called back.
  * A primitive that runs whole goes the same way through `launch`: cpu/engine.c; launch/gpu_work.c, launch/gpu_text.c. A product and the
  * kernel that reads it, where devices take both at once, through `launch_product`: sim/sim.c; launch/gpu_product.c. A kernel of the program's
- * through `launch_custom`: launch/gpu_custom.c. A Fourier transform by a library of the device's through `launch_fft`: launch/gpu_fft.c. Steps of a loop, where many of them are one call, through `launch_series`: exec/series.c, cpu/series.c.
+ * through `launch_custom`: launch/gpu_custom.c. A Fourier transform, or linear algebra, by a library of the device's through `launch_library`: launch/gpu_fft.c, launch/gpu_factor.c. Steps of a loop, where many of them are one call, through `launch_series`: exec/series.c, cpu/series.c.
  *
  * Every entry is required unless it is marked (optional). device/ checks arguments before it calls, never calls an entry with
  * a size of 0, and replaces optional entries that are NULL. Unless an entry says otherwise:
@@ -172,9 +172,9 @@ typedef struct bti_driver {
     /* (optional) Runs or enqueues a kernel of the program's. For devices whose facts say in what language it is written. */
     bt_status (*launch_custom)(void *device, void *program, const bti_custom_launch *launch);
 
-    /* (optional) Runs or enqueues a Fourier transform. What is read and what is written do not overlap. Without it, or where program_load says UNIMPLEMENTED of the lines, the host
-     * computes it. */
-    bt_status (*launch_fft)(void *device, void *program, uint64_t from, uint64_t to);
+    /* (optional) Runs or enqueues a Fourier transform, or linear algebra. addresses: of what is read, then of what is written; these do not overlap. Without it, or where
+     * program_load says UNIMPLEMENTED of the lines or matrices, the host computes it. */
+    bt_status (*launch_library)(void *device, void *program, const uint64_t *addresses);
 
     /* (optional) Runs or enqueues a segment. addresses: of its inputs, then of its outputs; each is where an allocation begins. An output whose address is that of the input that is aliased to it takes
      * its memory; all other inputs keep their elements. If it fails, no output is written. For devices whose facts say that they load graphs: they run nothing else, and each of their allocations is one

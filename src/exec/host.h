@@ -13,8 +13,8 @@ bt_status bti_host_can_run_on(const bti_host_function *host, int device);
 /* Of a step whose kernel runs on the device: its program and the kernel's grid. numbers: room for its words behind the addresses (launch/program.h). */
 bt_status bti_host_kernel(bti_host_function *host, const bti_plan *plan, const bti_step *step, int64_t *numbers,
                           bt_custom_grid *grid, bti_program **program);
-/* The program by which a library of the device's computes a Fourier transform, yours to release; *program NULL: the host computes it. */
-bt_status bti_host_fft(const bti_plan *plan, const bti_step *step, bti_program **program);
+/* The program by which a library of the device's computes a Fourier transform, or linear algebra, yours to release; *program NULL: the host computes it. */
+bt_status bti_host_by_library(const bti_plan *plan, const bti_step *step, bti_program **program);
 int bti_host_kernel_numbers(const bti_plan *plan, const bti_step *step);
 /* Whether this thread is inside of such a function. */
 bool bti_host_is_inside(void);

@@ -80,14 +80,33 @@ bt_status bti_host_kernel(bti_host_function *host, const bti_plan *plan, const b
     return bti_texts_program(step->device, &source, NULL, 0, program);
 }
 
-bt_status bti_host_fft(const bti_plan *plan, const bti_step *step, bti_program **program) {
-    const bti_value *x = bti_plan_operand(plan, step, 0);
+static bool has_all_elements(const bti_plan *plan, const bti_step *step) {
+    bool all = true;
+    for (int o = 0; o < step->input_count + step->output_count; o++)
+        all = all && bti_value_bytes(bti_plan_operand(plan, step, o));
+    return all;
+}
+
+static void describe_library_work(const bti_plan *plan, const bti_step *step, bti_program_source *source) {
+    bti_host_function *host = step->node->host;
+    bt_elements elements[BTI_LIBRARY_OPERANDS];
+    for (int o = 0; o < step->input_count; o++) {
+        const bti_value *x = bti_plan_operand(plan, step, o);
+        elements[o] = (bt_elements){.dtype = x->dtype, .shape = bti_shape_of(x->shape, (size_t)x->rank)};
+    }
+    if (host->lines)
+        host->lines(elements, step->node->attr, &source->fft);
+    else
+        host->factor(host, elements, step->input_count, step->node->attr, &source->factor);
+}
+
+bt_status bti_host_by_library(const bti_plan *plan, const bti_step *step, bti_program **program) {
     const bti_host_function *host = step->node->host;
     bti_program_source source = {.op = BTI_OP_custom};
     *program = NULL;
-    if (!host->lines || !bti_device_has_ffts(step->device) || !bti_value_bytes(x)) return BT_OK;
-    const bt_elements elements = {.dtype = x->dtype, .shape = bti_shape_of(x->shape, (size_t)x->rank)};
-    host->lines(&elements, step->node->attr, &source.fft);
+    if ((!host->lines && !host->factor) || !bti_device_runs_libraries(step->device)) return BT_OK;
+    if (!has_all_elements(plan, step)) return BT_OK;
+    describe_library_work(plan, step, &source);
     bti_error *before = bti_error_last();
     bool quiet = bti_errors_quiet(true);
     bt_status status = bti_texts_program(step->device, &source, NULL, 0, program);

@@ -419,14 +419,15 @@ static bt_status launch_control(const bti_run *run, size_t s) {
     return status;
 }
 
-static bt_status launch_fft(const bti_run *run, const bti_step *step, const bti_program *program) {
-    const bti_plan *plan = &run->prepared->plan;
-    return bti_program_launch_fft(program, bti_run_address(run, bti_plan_operand(plan, step, 0)),
-                                  bti_run_address(run, bti_plan_output(plan, step, 0)));
+static bt_status launch_library(const bti_run *run, const bti_step *step, const bti_program *program) {
+    uint64_t addresses[BTI_LIBRARY_OPERANDS];
+    for (int o = 0; o < step->input_count + step->output_count; o++)
+        addresses[o] = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
+    return bti_program_launch_library(program, addresses);
 }
 
 static bt_status launch_once(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
-    if (step->by_library) return launch_fft(run, step, ready->program);
+    if (step->by_library) return launch_library(run, step, ready->program);
     if (step->kind == BTI_STEP_KERNEL) return launch_kernel(run, step, ready->program);
     if (step->kind == BTI_STEP_SEGMENT) return launch_segment(run, step, ready);
     return step->kind == BTI_STEP_PRODUCT ? launch_product(run, step, ready) : launch_work(run, step, ready);

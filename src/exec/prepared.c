@@ -133,7 +133,7 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
         memcpy(*attr, step->node->attr, bti_attr_bytes((bti_op)step->op));
     (*attr)++;
     if (bti_step_is_host(step)) {
-        BTI_TRY(bti_host_fft(&of->plan, step, &ready->program));
+        BTI_TRY(bti_host_by_library(&of->plan, step, &ready->program));
         if ((step->by_library = ready->program != NULL)) return BT_OK;
         ready->host = bti_host_retain(step->node->host);
         return bti_host_can_run_on(ready->host, step->device);

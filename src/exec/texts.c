@@ -11,6 +11,8 @@ static bt_status supply(const bti_program *program, const bti_text_wanted *wante
         written = bti_render(&text, wanted->kernel, wanted->target, wanted->variant);
     else if (source->custom)
         bti_render_c_custom(&text, source->custom, wanted->target);
+    else if (source->factor.of.n)
+        written = bti_render_c_factor(&text, source->factor.of.dtype, wanted->target);
     else if (bti_source_is_product(source))
         written = bti_render_product(&text, source->kernel, source->made, source->dtypes[2], wanted->target);
     else

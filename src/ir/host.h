@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 
 #include "ir/attr.h"
+#include "ir/factor.h"
 #include "ir/fft.h"
 #include "ir/target.h"
 
@@ -30,8 +31,10 @@ struct bti_host_function {
     /* The grid of the kernel for such operands: at least one group of one thread, or the status says why not. */
     bt_status (*grid)(bti_host_function *function, const bt_elements *inputs, int count, const bt_elements *outputs,
                       const bti_attr *attr, bt_custom_grid *grid);
-    /* (optional) The Fourier transform that `run` is of such an input: a library of the device's may compute it. */
+    /* (optional, one of them) The Fourier transform, or the linear algebra, that `run` is of such inputs: a library of the device's may compute it. */
     void (*lines)(const bt_elements *input, const bti_attr *attr, bti_fft_lines *lines);
+    void (*factor)(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
+                   bti_factor *factor);
 };
 
 /* Whether its kernel runs on such a device; else the host calls it. */

@@ -8,9 +8,10 @@ typedef struct gpu_program {
     bti_gpu_kernel *kernel; /* one of the three, of a product with its epilogue the first two */
     bti_gpu_work *work;
     bti_gpu_custom *custom;
-    bti_gpu_fft *fft;    /* and `work`, for its copies */
-    int made;            /* of the epilogue */
-    bti_gpu_texts texts; /* under the device's lock */
+    bti_gpu_fft *fft;       /* and `work`, for its copies */
+    bti_gpu_factor *factor; /* likewise */
+    int made;               /* of the epilogue */
+    bti_gpu_texts texts;    /* under the device's lock */
 } gpu_program;
 
 enum { OWN_TEXT, LAUNCH_TEXT };
@@ -33,6 +34,7 @@ void bti_gpu_unload(void *device, const bti_program_source *source, void *loaded
     if (old->work) bti_gpu_work_free(gpu, old->work);
     if (old->custom) bti_gpu_custom_free(gpu, old->custom);
     if (old->fft) bti_gpu_fft_free(gpu, old->fft);
+    if (old->factor) bti_gpu_factor_free(gpu, old->factor);
     bti_gpu_text_drop(&old->texts);
     bti_free(old);
 }
@@ -50,6 +52,7 @@ bt_status bti_gpu_load(void *device, const bti_program_source *source, void **lo
     if (status == BT_OK && !source->custom && (!source->kernel || bti_source_is_product(source)))
         status = bti_gpu_work_load(source, &new->work);
     if (status == BT_OK && source->fft.n) status = bti_gpu_fft_new(gpu, &source->fft, &new->fft);
+    if (status == BT_OK && source->factor.of.n) status = bti_gpu_factor_new(gpu, &source->factor, &new->factor);
     if (status == BT_OK)
         *loaded = new;
     else
@@ -153,8 +156,10 @@ bt_status bti_gpu_launch_custom(void *device, void *loaded, const bti_custom_lau
     return end_launch(device, loaded, bti_gpu_custom_launch(device, ((gpu_program *)loaded)->custom, launch));
 }
 
-bt_status bti_gpu_launch_fft(void *device, void *loaded, uint64_t from, uint64_t to) {
+bt_status bti_gpu_launch_library(void *device, void *loaded, const uint64_t *addresses) {
     const gpu_program *program = loaded;
     begin_launch(device, loaded);
-    return end_launch(device, loaded, bti_gpu_fft_launch(device, program->fft, program->work, from, to));
+    return end_launch(device, loaded,
+                      program->fft ? bti_gpu_fft_launch(device, program->fft, program->work, addresses[0], addresses[1])
+                                   : bti_gpu_factor_launch(device, program->factor, program->work, addresses));
 }

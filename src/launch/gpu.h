@@ -3,7 +3,7 @@
  * bti_gpu_trim, then stand in the driver's table: the device is their bti_gpu. gpu_engine.h lists the files of the engine.
  *
  * The results of a device do not depend on the number of groups or on which vendor's libraries are installed, except for matrix
- * products, convolutions and Fourier transforms (the drivers document theirs). */
+ * products, convolutions, Fourier transforms and linear algebra (the drivers document theirs). */
 #ifndef BTI_LAUNCH_GPU_H
 #define BTI_LAUNCH_GPU_H
 
@@ -20,6 +20,6 @@ bt_status bti_gpu_launch_kernel(void *device, void *program, const bti_box *box)
 bt_status bti_gpu_launch_product(void *device, void *program, const bti_work *product, const bti_box *box);
 bt_status bti_gpu_launch_boxes(void *device, void *program, const bti_box *boxes, int count); /* CUDA C */
 bt_status bti_gpu_launch_custom(void *device, void *program, const bti_custom_launch *launch);
-bt_status bti_gpu_launch_fft(void *device, void *program, uint64_t from, uint64_t to);
+bt_status bti_gpu_launch_library(void *device, void *program, const uint64_t *addresses);
 
 #endif

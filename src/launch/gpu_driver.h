@@ -22,6 +22,22 @@ typedef struct bti_gpu_launch {
     bti_words *words;   /* the driver may replace addresses by offsets */
 } bti_gpu_launch;
 
+/* Addresses for linear algebra; those that a kind does not need are 0. By columns, [rows, columns]:
+ *     Cholesky          a [n, n]: u of a = u^H u takes the place of its upper half
+ *     solve             a [n, n] is overwritten; x of a^T x = b takes the place of b [n, m]
+ *     triangle          a [n, n] is the transpose of the row-major one; b [m, n], too, whose place x takes
+ *     determinants      a [n, n]: l and u of a = p l u take its place
+ *     QR                a [m, n]: r takes the place of the upper half; then q of the first columns
+ *     eigh              of the upper half of a [n, n], whose place the vectors take
+ *     SVD               of a [long, k], which is overwritten: u [long, k], v [k, k], with k the smaller side */
+typedef struct bti_gpu_factor_arrays {
+    uint64_t a, b, u, v;
+    uint64_t a_pointers, b_pointers; /* by pointers: the addresses of each matrix */
+    uint64_t pivots;                 /* int64 [n], by pointers int32: the row that is exchanged with this one, from 1 */
+    uint64_t values;                 /* of eigh and SVD; of QR k elements that it keeps for the second call */
+    uint64_t flags;                  /* int32 for each matrix: not 0 where there is no result; then one more */
+} bti_gpu_factor_arrays;
+
 /* What a driver does for the engine. Everything runs on the device's queue, in order. */
 typedef struct bti_gpu_driver {
     /* Compiles text, or finds it in the disk cache. `name` is for messages and profilers ("mul+add"). INTERNAL for a text that does
@@ -46,19 +62,26 @@ typedef struct bti_gpu_driver {
     bt_status (*fft_new)(void *device, const bti_fft_lines *lines, void **transform);
     void (*fft_free)(void *device, void *transform);
     bt_status (*fft)(void *device, void *transform, uint64_t from, uint64_t to);
+    /* (optional, all or none) Linear algebra by the vendor's library, of matrices by columns, one behind the other: `of` gives what is made of row-major ones (bti_gpu_factor_arrays).
+     * factor_new: UNIMPLEMENTED: it does not compute it. *by_pointers: it is given the addresses of all matrices. Under the lock.
+     * factor_free: launches that use it may be running.
+     * factor: all of the batch; `second`: of a QR, q is made where factors were made before. */
+    bt_status (*factor_new)(void *device, const bti_factor *of, void **factor, bool *by_pointers);
+    void (*factor_free)(void *device, void *factor);
+    bt_status (*factor)(void *device, void *factor, const bti_gpu_factor_arrays *at, bool second);
     bt_status (*wait)(void *device); /* until everything launched is done */
 } bti_gpu_driver;
 
 /* The slots of scratch memory: one per purpose within a launch. */
 enum {
     BTI_GPU_PARTS, /* of reductions (gpu_kernel.c) */
-    BTI_GPU_INPUT, /* and the two after it: inputs that are not dense (gpu_job.c, gpu_fft.c) */
+    BTI_GPU_INPUT, /* and the two after it: inputs that are not dense (gpu_job.c, gpu_fft.c, gpu_factor.c) */
     BTI_GPU_OUTPUT = BTI_GPU_INPUT + 3,
     BTI_GPU_INDICES, /* of orders: their second result (gpu_sort.c) */
     BTI_GPU_KEYS,    /* and the two after it: of sorts and running sums */
     BTI_GPU_ORDERS,
     BTI_GPU_COUNTS,
-    BTI_GPU_WORKSPACE, /* of the vendor's libraries (driver->product, driver->conv, driver->fft) */
+    BTI_GPU_WORKSPACE, /* of the vendor's libraries (driver->product, driver->conv, driver->fft, driver->factor) */
     BTI_GPU_SLOTS
 };
 

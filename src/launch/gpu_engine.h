@@ -11,7 +11,8 @@
  *     gpu_text.c    all of these: searches, running sums, gathers
  *     gpu_custom.c  kernels of the program's
  *     gpu_fft.c     Fourier transforms by the driver's library
- *     gpu.c         programs: chooses between kernels, works, texts, kernels of the program's and transforms */
+ *     gpu_factor.c  linear algebra by the driver's library
+ *     gpu.c         programs: chooses between kernels, works, texts, kernels of the program's and libraries */
 #ifndef BTI_LAUNCH_GPU_ENGINE_H
 #define BTI_LAUNCH_GPU_ENGINE_H
 
@@ -102,6 +103,14 @@ bt_status bti_gpu_fft_new(bti_gpu *gpu, const bti_fft_lines *lines, bti_gpu_fft 
 void bti_gpu_fft_free(bti_gpu *gpu, bti_gpu_fft *fft);
 /* work: its copies. */
 bt_status bti_gpu_fft_launch(bti_gpu *gpu, const bti_gpu_fft *fft, bti_gpu_work *work, uint64_t from, uint64_t to);
+
+/* --- gpu_factor.c --- */
+typedef struct bti_gpu_factor bti_gpu_factor;
+bt_status bti_gpu_factor_new(bti_gpu *gpu, const bti_factor *of, bti_gpu_factor **made);
+void bti_gpu_factor_free(bti_gpu *gpu, bti_gpu_factor *factor);
+/* work: its copies and its text. addresses: as launch_library of drivers/driver.h. */
+bt_status bti_gpu_factor_launch(bti_gpu *gpu, const bti_gpu_factor *factor, bti_gpu_work *work,
+                                const uint64_t *addresses);
 
 /* --- gpu_text.c --- */
 bt_status bti_gpu_text_launch(bti_gpu *gpu, bti_gpu_work *work, const bti_work *asked);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "ir/factor.h"
 #include "ir/fft.h"
 #include "ir/type.h"
 #include "ir/work.h"
@@ -39,6 +40,9 @@ typedef struct bti_custom_launch {
     int threads;
 } bti_custom_launch;
 
+/* Of a Fourier transform, or linear algebra: inputs and outputs, at most. */
+#define BTI_LIBRARY_OPERANDS 4
+
 /* A part of a plan as one StableHLO module, for devices that load graphs. Arrays are dense, row-major; those without elements are not among them. */
 typedef struct bti_segment_source {
     uint64_t hash[2]; /* of the text: equal ones are the same segment */
@@ -50,7 +54,7 @@ typedef struct bti_segment_source {
 } bti_segment_source;
 
 /* A primitive that runs whole (launch), a fused kernel (launch_kernel), a matrix product and its epilogue (launch_product), a kernel of the
- * program's (launch_custom), a Fourier transform (launch_fft), or a segment (launch_segment). */
+ * program's (launch_custom), what a library of the device's computes in place of a function of the host's: a Fourier transform, linear algebra (launch_library), or a segment (launch_segment). */
 typedef struct bti_program_source {
     bti_op op; /* of a fused kernel: 0, and no dtypes */
     int dtype_count;
@@ -59,6 +63,7 @@ typedef struct bti_program_source {
     int made; /* of a product with an epilogue: the kernel's operand that is the product; else 0 */
     const bti_custom_source *custom;   /* NULL, or the program's kernel */
     bti_fft_lines fft;                 /* n 0: it is none */
+    bti_factor factor;                 /* of.n 0: it is none */
     const bti_segment_source *segment; /* NULL: it is none */
 } bti_program_source;
 static inline bool bti_source_is_product(const bti_program_source *source) {

@@ -11,16 +11,18 @@
 
 /* --- shapes and calls ----------------------------------------------------------------------------------------------- */
 
-/* The operations; attributes of a triangle are upper, transposed, unit. */
-typedef enum linear { CHOLESKY, SOLVE, TRIANGLE, DETERMINANT, LOG_DETERMINANT, QR, EIGH, SVD, LINEAR_COUNT } linear;
-
-static bti_lapack_shape shape_of(const bt_elements *a, const bt_elements *b) {
+/* Attributes of a triangle are upper, transposed, unit. */
+static bti_matrices shape_of(const bt_elements *a, const bt_elements *b) {
     const bt_elements *of = b ? b : a;
     int rank = of->shape.rank;
-    bti_lapack_shape s = {a->dtype, 1, of->shape.size[rank - 2], of->shape.size[rank - 1]};
+    bti_matrices s = {a->dtype, 1, of->shape.size[rank - 2], of->shape.size[rank - 1]};
     for (int i = 0; i < rank - 2; i++) s.batch *= of->shape.size[i];
     if (b) s.n = s.m, s.m = b->shape.size[rank - 1];
     return s;
+}
+
+static bti_triangle triangle_of_attributes(const int64_t *given) {
+    return (bti_triangle){given[0] != 0, given[1] != 0, given[2] != 0};
 }
 
 /* Of x: without its last axes, and with others instead. */
@@ -51,9 +53,8 @@ static int64_t smaller_side(const bt_elements *x) {
     }
 RUN(cholesky, bti_lapack_cholesky(shape_of(in, NULL), in->data, out->data))
 RUN(solve, bti_lapack_solve(shape_of(in, in + 1), in->data, in[1].data, out->data))
-RUN(triangle, bti_lapack_triangular_solve(shape_of(in, in + 1),
-                                          (bti_triangle){args->attributes[0], args->attributes[1], args->attributes[2]},
-                                          in->data, in[1].data, out->data))
+RUN(triangle, bti_lapack_triangular_solve(shape_of(in, in + 1), triangle_of_attributes(args->attributes), in->data,
+                                          in[1].data, out->data))
 RUN(determinant, bti_lapack_determinant(shape_of(in, NULL), in->data, out->data))
 RUN(log_determinant, bti_lapack_log_determinant(shape_of(in, NULL), in->data, out->data, out[1].data))
 RUN(qr, bti_lapack_qr(shape_of(in, NULL), in->data, out->data, out[1].data))
@@ -77,38 +78,48 @@ static bt_custom_tangent_fn tangent_cholesky, tangent_solve, tangent_triangle, t
     tangent_log_determinant, tangent_qr, tangent_eigh, tangent_svd;
 static bt_custom_batch_fn batch_all;
 static void keep(bti_host_function *function) { (void)function; /* they are static */ }
-#define ROW(title, count, which, shape_rule)                         \
-    {                                                                \
-        .head = {.refs = 1, .free = keep, .name = title}, .given = { \
-            .name = title,                                           \
-            .results = count,                                        \
-            .run = run_##which,                                      \
-            .shape = shape_##shape_rule,                             \
-            .gradient = gradient_##which,                            \
-            .tangent = tangent_##which,                              \
-            .batch = batch_all                                       \
-        }                                                            \
+#define ROW(title, count, which, shape_rule)                                                \
+    {                                                                                       \
+        .head = {.refs = 1, .free = keep, .name = title, .factor = tell_factor}, .given = { \
+            .name = title,                                                                  \
+            .results = count,                                                               \
+            .run = run_##which,                                                             \
+            .shape = shape_##shape_rule,                                                    \
+            .gradient = gradient_##which,                                                   \
+            .tangent = tangent_##which,                                                     \
+            .batch = batch_all                                                              \
+        }                                                                                   \
     }
-static bti_custom_operation operations[LINEAR_COUNT] = {
-    [CHOLESKY] = ROW("cholesky", 1, cholesky, same),
-    [SOLVE] = ROW("solve", 1, solve, of_right),
-    [TRIANGLE] = ROW("triangular_solve", 1, triangle, of_right),
-    [DETERMINANT] = ROW("det", 1, determinant, determinant),
-    [LOG_DETERMINANT] = ROW("slogdet", 2, log_determinant, log_determinant),
-    [QR] = ROW("qr", 2, qr, qr),
-    [EIGH] = ROW("eigh", 2, eigh, eigh),
-    [SVD] = ROW("svd", 3, svd, svd),
+static void tell_factor(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
+                        bti_factor *factor);
+static bti_custom_operation operations[BTI_FACTOR_KINDS] = {
+    [BTI_FACTOR_CHOLESKY] = ROW("cholesky", 1, cholesky, same),
+    [BTI_FACTOR_SOLVE] = ROW("solve", 1, solve, of_right),
+    [BTI_FACTOR_TRIANGLE] = ROW("triangular_solve", 1, triangle, of_right),
+    [BTI_FACTOR_DETERMINANT] = ROW("det", 1, determinant, determinant),
+    [BTI_FACTOR_LOG_DETERMINANT] = ROW("slogdet", 2, log_determinant, log_determinant),
+    [BTI_FACTOR_QR] = ROW("qr", 2, qr, qr),
+    [BTI_FACTOR_EIGH] = ROW("eigh", 2, eigh, eigh),
+    [BTI_FACTOR_SVD] = ROW("svd", 3, svd, svd),
 };
 
+static void tell_factor(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
+                        bti_factor *factor) {
+    const bti_custom_operation *of = (const bti_custom_operation *)function; /* its first member */
+    *factor =
+        (bti_factor){.kind = (bti_factor_kind)(of - operations), .of = shape_of(inputs, count > 1 ? inputs + 1 : NULL)};
+    if (factor->kind == BTI_FACTOR_TRIANGLE) factor->triangle = triangle_of_attributes(attr->custom.number);
+}
+
 static void fill_operations(void) {
-    for (int i = 0; i < LINEAR_COUNT; i++) {
+    for (int i = 0; i < BTI_FACTOR_KINDS; i++) {
         operations[i].given.data = &operations[i];
         bti_custom_fill(&operations[i]);
     }
 }
 
 /* Inputs that fit, none of them poisoned. */
-static bt_status record_all(linear which, bt_array *const *inputs, int count, const bti_attr *attr,
+static bt_status record_all(bti_factor_kind which, bt_array *const *inputs, int count, const bti_attr *attr,
                             bt_array **results) {
     static pthread_once_t filled = PTHREAD_ONCE_INIT;
     static const bti_attr none = {.custom = {0}};
@@ -116,7 +127,7 @@ static bt_status record_all(linear which, bt_array *const *inputs, int count, co
     return bti_record_custom(&operations[which], inputs, count, attr ? attr : &none, results);
 }
 
-static bt_array *record(linear which, bt_array *a, bt_array *b, const bti_attr *attr) {
+static bt_array *record(bti_factor_kind which, bt_array *a, bt_array *b, const bti_attr *attr) {
     bt_array *inputs[2] = {a, b}, *result;
     bt_array *poison = bti_poisoned_by(inputs, b ? 2 : 1);
     if (poison) return poison;
@@ -192,10 +203,14 @@ static bt_array *for_right_side(bt_array *a, bt_array *b, bool square, right_sid
     return bti_array_error(x) ? x : bti_narrow(x, dtype);
 }
 
-static bt_array *solve_square(bt_array *a, bt_array *b, const bti_attr *attr) { return record(SOLVE, a, b, attr); }
-static bt_array *solve_triangle(bt_array *a, bt_array *b, const bti_attr *attr) { return record(TRIANGLE, a, b, attr); }
+static bt_array *solve_square(bt_array *a, bt_array *b, const bti_attr *attr) {
+    return record(BTI_FACTOR_SOLVE, a, b, attr);
+}
+static bt_array *solve_triangle(bt_array *a, bt_array *b, const bti_attr *attr) {
+    return record(BTI_FACTOR_TRIANGLE, a, b, attr);
+}
 static bt_array *triangle_of(bt_array *a, bt_array *b, bool upper, bool transposed) {
-    return record(TRIANGLE, a, b, &(bti_attr){.custom = {3, {upper, transposed, false}}});
+    return record(BTI_FACTOR_TRIANGLE, a, b, &(bti_attr){.custom = {3, {upper, transposed, false}}});
 }
 /* With the adjoint of the triangle, which is its transpose where it is real. */
 static bt_array *triangle_of_adjoint(bt_array *a, bt_array *b, bool upper) {
@@ -221,7 +236,7 @@ bt_array *bt_cholesky(bt_array *a) {
     BTI_NEED(a);
     bt_dtype dtype = linear_dtype(bti_dtype(a));
     a = as_matrices(a, true);
-    BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(CHOLESKY, a, NULL, NULL), dtype));
+    BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(BTI_FACTOR_CHOLESKY, a, NULL, NULL), dtype));
 }
 
 bt_array *bt_solve(bt_array *a, bt_array *b) {
@@ -242,7 +257,7 @@ bt_array *bt_inv(bt_array *a) {
     bt_dtype dtype = linear_dtype(bti_dtype(a));
     a = as_matrices(a, true);
     if (bti_array_error(a)) BTI_RETURN(a);
-    BTI_RETURN(bti_narrow(record(SOLVE, a, unit_matrices(a, bti_shape(a)[bti_rank(a) - 1]), NULL), dtype));
+    BTI_RETURN(bti_narrow(record(BTI_FACTOR_SOLVE, a, unit_matrices(a, bti_shape(a)[bti_rank(a) - 1]), NULL), dtype));
 }
 
 bt_array *bt_det(bt_array *a) {
@@ -250,11 +265,11 @@ bt_array *bt_det(bt_array *a) {
     BTI_NEED(a);
     bt_dtype dtype = linear_dtype(bti_dtype(a));
     a = as_matrices(a, true);
-    BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(DETERMINANT, a, NULL, NULL), dtype));
+    BTI_RETURN(bti_array_error(a) ? a : bti_narrow(record(BTI_FACTOR_DETERMINANT, a, NULL, NULL), dtype));
 }
 
 /* An operation with several results, into `parts`. */
-static bt_status parts_of(bti_public *call, linear which, bt_array *a, bool square, bt_array **parts) {
+static bt_status parts_of(bti_public *call, bti_factor_kind which, bt_array *a, bool square, bt_array **parts) {
     int count = operations[which].given.results;
     if (!parts) return bti_fail(BT_INVALID_ARGUMENT, "parts is NULL");
     bt_array *poison = bti_poisoned_by(&a, 1);
@@ -274,25 +289,25 @@ static bt_status parts_of(bti_public *call, linear which, bt_array *a, bool squa
 bt_status bt_slogdet(bt_array *a, bt_array *parts[2]) {
     BTI_PUBLIC("bt_slogdet");
     BTI_AUTOCAST(a);
-    return parts_of(&bti_public_, LOG_DETERMINANT, a, true, parts);
+    return parts_of(&bti_public_, BTI_FACTOR_LOG_DETERMINANT, a, true, parts);
 }
 
 bt_status bt_qr(bt_array *a, bt_array *parts[2]) {
     BTI_PUBLIC("bt_qr");
     BTI_AUTOCAST(a);
-    return parts_of(&bti_public_, QR, a, false, parts);
+    return parts_of(&bti_public_, BTI_FACTOR_QR, a, false, parts);
 }
 
 bt_status bt_eigh(bt_array *a, bt_array *parts[2]) {
     BTI_PUBLIC("bt_eigh");
     BTI_AUTOCAST(a);
-    return parts_of(&bti_public_, EIGH, a, true, parts);
+    return parts_of(&bti_public_, BTI_FACTOR_EIGH, a, true, parts);
 }
 
 bt_status bt_svd(bt_array *a, bt_array *parts[3]) {
     BTI_PUBLIC("bt_svd");
     BTI_AUTOCAST(a);
-    return parts_of(&bti_public_, SVD, a, false, parts);
+    return parts_of(&bti_public_, BTI_FACTOR_SVD, a, false, parts);
 }
 
 /* a = q r: x = r^-1 q^H b. Of a wide one, a^H = q r: x = q r^-H b. */
@@ -302,7 +317,7 @@ static bt_array *least_squares(bt_array *a, bt_array *b, const bti_attr *attr) {
     bt_array *parts[2], *of = wide ? adjoint(a) : a;
     (void)attr;
     if (bti_array_error(of)) return of;
-    if (record_all(QR, &of, 1, NULL, parts) != BT_OK) return parts[0];
+    if (record_all(BTI_FACTOR_QR, &of, 1, NULL, parts) != BT_OK) return parts[0];
     if (wide) return bt_matmul(parts[0], triangle_of_adjoint(parts[1], b, true));
     return triangle_of(parts[1], adjoint_times(parts[0], b), true, false);
 }
@@ -352,14 +367,14 @@ TANGENT(cholesky) {
 
 GRADIENT(solve) {
     NOT_USED;
-    gx[1] = record(SOLVE, adjoint(x[0]), g[0], NULL);
+    gx[1] = record(BTI_FACTOR_SOLVE, adjoint(x[0]), g[0], NULL);
     gx[0] = bt_neg(times_adjoint(gx[1], y[0]));
 }
 TANGENT(solve) {
     NOT_USED;
     bt_array *change = zeros_unless(t[1], x[1]);
     if (t[0]) change = bt_sub(change, bt_matmul(t[0], y[0]));
-    made[0] = record(SOLVE, x[0], change, NULL);
+    made[0] = record(BTI_FACTOR_SOLVE, x[0], change, NULL);
 }
 
 /* Of changes of a those of the half that is read. */
@@ -369,7 +384,8 @@ static bt_array *half_of(bt_array *x, const bt_custom_args *args) {
 }
 static bt_array *triangle_by(bt_array *a, bt_array *b, const bt_custom_args *args, bool turned) {
     bool transposed = (args->attributes[1] != 0) != turned;
-    return record(TRIANGLE, a, b, &(bti_attr){.custom = {3, {args->attributes[0], transposed, args->attributes[2]}}});
+    return record(BTI_FACTOR_TRIANGLE, a, b,
+                  &(bti_attr){.custom = {3, {args->attributes[0], transposed, args->attributes[2]}}});
 }
 GRADIENT(triangle) {
     NOT_USED;
@@ -398,7 +414,7 @@ static bool has_cofactors(bt_array *a) {
     return bti_shape(a)[bti_rank(a) - 1] >= 1 && bti_shape(a)[bti_rank(a) - 1] <= 3;
 }
 
-static bt_array *inverse_adjoint(bt_array *a) { return record(SOLVE, adjoint(a), side_of(a), NULL); }
+static bt_array *inverse_adjoint(bt_array *a) { return record(BTI_FACTOR_SOLVE, adjoint(a), side_of(a), NULL); }
 GRADIENT(determinant) {
     NOT_USED;
     if (has_cofactors(x[0]))
@@ -411,7 +427,7 @@ TANGENT(determinant) {
     if (has_cofactors(x[0]))
         made[0] = bt_sum(bt_mul(t[0], cofactors(x[0])), BT_AXES(-2, -1), false);
     else
-        made[0] = bt_mul(y[0], bt_trace(record(SOLVE, x[0], t[0], NULL)));
+        made[0] = bt_mul(y[0], bt_trace(record(BTI_FACTOR_SOLVE, x[0], t[0], NULL)));
 }
 GRADIENT(log_determinant) {
     NOT_USED;
@@ -422,7 +438,7 @@ GRADIENT(log_determinant) {
 }
 TANGENT(log_determinant) {
     NOT_USED;
-    bt_array *change = bt_trace(record(SOLVE, x[0], t[0], NULL));
+    bt_array *change = bt_trace(record(BTI_FACTOR_SOLVE, x[0], t[0], NULL));
     made[1] = bt_real(change);
     if (bti_is_complex(x[0])) made[0] = bt_mul(y[0], bt_complex(bt_num(0), bt_imag(change)));
 }
@@ -449,7 +465,8 @@ GRADIENT(qr) {
     NOT_USED;
     bt_array *of_q = zeros_unless(g[0], y[0]), *of_r = zeros_unless(g[1], y[1]);
     if (bti_shape(y[1])[bti_rank(y[1]) - 1] != bti_shape(y[1])[bti_rank(y[1]) - 2]) {
-        gx[0] = bti_poisonf(BT_UNIMPLEMENTED, "the gradient of a QR of matrices with fewer rows than columns, %s",
+        gx[0] = bti_poisonf(BT_UNIMPLEMENTED,
+                            "the gradient of a BTI_FACTOR_QR of matrices with fewer rows than columns, %s",
                             bti_shape_string(x[0]).text);
         return;
     }

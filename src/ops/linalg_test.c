@@ -222,7 +222,7 @@ static void of_other_devices(void **state) {
 
 static void memory_is_short(void **state) {
     float a[8] = {4, 1, 2, 3}, b[4] = {1, 2}, x[8];
-    bti_lapack_shape s = {BT_F32, 1, 2, 2};
+    bti_matrices s = {BT_F32, 1, 2, 2};
     int failed = 0;
     assert_int_equal(bti_lapack_svd(s, a, x, b, a + 4), BT_OK);
     for (int at = 1; at < 5; at++) {
@@ -236,13 +236,14 @@ static void memory_is_short(void **state) {
 
 static void without_the_library(void **state) {
     bti_openblas_use((const char *const[]){"libnone.so.0", NULL});
-    BT_SCOPE {
-        bt_array *parts[2];
-        assert_int_equal(bt_block(bt_inv(square())), BT_UNIMPLEMENTED);
-        assert_non_null(strstr(bt_error_text(), "install OpenBLAS"));
-        assert_int_equal(bt_qr(square(), parts), BT_OK);
-        assert_int_equal(bt_block(parts[0]), BT_UNIMPLEMENTED);
-    }
+    BT_ON("CPU:0")
+        BT_SCOPE {
+            bt_array *parts[2];
+            assert_int_equal(bt_block(bt_inv(square())), BT_UNIMPLEMENTED);
+            assert_non_null(strstr(bt_error_text(), "install OpenBLAS"));
+            assert_int_equal(bt_qr(square(), parts), BT_OK);
+            assert_int_equal(bt_block(parts[0]), BT_UNIMPLEMENTED);
+        }
     bti_openblas_use(NULL);
     NEAR(bt_det(square()), bt_num(10));
 }

@@ -36,6 +36,9 @@ static const char gather[] = {
 static const char attention[] = {
 #include "c_attention.inc"
     0};
+static const char factor[] = {
+#include "c_factor.inc"
+    0};
 static const char scan[] = {
 #include "c_scan.inc"
     0};
@@ -321,6 +324,18 @@ bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int cou
     default: break;
     }
     bti_str_add(text, body);
+    return !text->failed;
+}
+
+/* --- around linear algebra ---------------------------------------------------------------------------------------------- */
+
+bool bti_render_c_factor(bti_str *text, bt_dtype dtype, bti_target target) {
+    bool wide = bti_dtype_of_part(dtype) == BT_F64;
+    if (target != BTI_CUDA_C) return false;
+    bti_render_c_words(text, target);
+    bti_str_addf(text, "#define R %s\n#define NOT_A_NUMBER %s\n", wide ? "f64" : "f32",
+                 wide ? "f64_of_bits(0x7ff8000000000000ul)" : "f32_of_bits(0x7fc00000u)");
+    bti_str_add(text, factor);
     return !text->failed;
 }
 

@@ -14,6 +14,8 @@ bool bti_render_c_body(bti_str *text, const bti_kernel *kernel, bti_target targe
 bool bti_render_c_work(bti_str *text, bti_op op, const bt_dtype *dtypes, int count, bti_target target, int variant);
 /* A matrix product of the dtype with its epilogue, a map whose operand `made` is the product. */
 bool bti_render_c_product(bti_str *text, const bti_kernel *kernel, int made, bt_dtype dtype, bti_target target);
+/* What runs before and after linear algebra of such elements by a library of the device's; false: there is none for the target. */
+bool bti_render_c_factor(bti_str *text, bt_dtype dtype, bti_target target);
 /* The words that a kernel of the program's is written in, and the kernel; launch/program.h says what its words hold. */
 void bti_render_c_custom(bti_str *text, const bti_custom_source *source, bti_target target);
 /* The words and functions alone. */

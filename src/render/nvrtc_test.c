@@ -233,6 +233,18 @@ static void attentions(void **state) {
     assert_int_equal(failed, 0);
 }
 
+/* What runs around linear algebra by a library. */
+static void factors(void **state) {
+    static const bt_dtype dtypes[] = {BT_F32, BT_C128};
+    for (int d = 0; d < 2; d++) {
+        bti_str text = {0};
+        assert_true(bti_render_c_factor(&text, dtypes[d], BTI_CUDA_C));
+        compile(text.text, "linear algebra", bt_dtype_name(dtypes[d]));
+        bti_str_free(&text);
+    }
+    assert_int_equal(failed, 0);
+}
+
 static int by_bytes(const void *a, const void *b) { return memcmp(a, b, sizeof(recorded_program)); }
 
 static void compile_work(const recorded_program *program) {
@@ -312,8 +324,9 @@ int main(void) {
         puts("skipped: there is no NVRTC (libnvrtc.so.12 or .13)");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written), cmocka_unit_test(kernels_drawn),
-                                       cmocka_unit_test(primitives),      cmocka_unit_test(attentions),
-                                       cmocka_unit_test(epilogues),       cmocka_unit_test(programs_recorded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_written),  cmocka_unit_test(kernels_drawn),
+                                       cmocka_unit_test(primitives),       cmocka_unit_test(attentions),
+                                       cmocka_unit_test(factors),          cmocka_unit_test(epilogues),
+                                       cmocka_unit_test(programs_recorded)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -71,8 +71,8 @@ static bool write_machine(void) {
 }
 
 static bool make_machine(void) {
-    const char *const names[] = {"libcuda.so.1",  "libnvidia-ml.so.1", "libcublasLt.so.13",
-                                 "libcudnn.so.9", "libcufft.so.12",    "libnccl.so.2"};
+    const char *const names[] = {"libcuda.so.1",   "libnvidia-ml.so.1", "libcublasLt.so.13", "libcudnn.so.9",
+                                 "libcufft.so.12", "libcusolver.so.12", "libnccl.so.2"};
     const char *without = getenv("BERTH_FAKE_WITHOUT");
     char compiler_name[32];
     mkdir(BERTH_BUILD_DIR "/emulated", 0777);

@@ -51,8 +51,8 @@ static inline void find_fake(void) {
     *(void **)&fake.memory = dlsym(handle, "fake_memory");
 }
 
-static const char *const fake_names[] = {"libcuda.so.1",  "libnvidia-ml.so.1", "libnvrtc.so.13", "libcublasLt.so.13",
-                                         "libcudnn.so.9", "libcufft.so.12",    "libnccl.so.2"};
+static const char *const fake_names[] = {"libcuda.so.1",  "libnvidia-ml.so.1", "libnvrtc.so.13",    "libcublasLt.so.13",
+                                         "libcudnn.so.9", "libcufft.so.12",    "libcusolver.so.12", "libnccl.so.2"};
 
 static inline void drop_links(void) {
     char link[300];

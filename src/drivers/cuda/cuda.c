@@ -27,6 +27,9 @@ static void init_engine(bti_cuda_device *device, const bti_allocator *allocator)
                                                  .fft_new = bti_cuda_fft_new,
                                                  .fft_free = bti_cuda_held_release,
                                                  .fft = bti_cuda_fft,
+                                                 .factor_new = bti_cuda_factor_new,
+                                                 .factor_free = bti_cuda_held_release,
+                                                 .factor = bti_cuda_factor,
                                                  .wait = bti_cuda_sync};
     bti_gpu *gpu = &device->gpu;
     gpu->driver = &engine_driver;
@@ -124,6 +127,7 @@ static void cuda_close(void *opened) {
     bti_cuda_free_retired(device, true);
     bti_cuda_products_free(device);
     bti_cuda_convs_free(device);
+    bti_cuda_solvers_free(device);
     bti_cuda_words_free(device);
     bti_cuda_marks_free(device);
     if (current && !atomic_load(&device->lost)) destroy_streams(device);
@@ -253,7 +257,7 @@ static bt_status cuda_follow(void *opened, bti_event event) {
 static void cuda_describe(void *opened, bti_str *text) {
     static const char *const used_for[BTI_CUDA_LIBRARIES] = {
         "CUDA",         "what other programs use", "compiles kernels", "matrix products",
-        "convolutions", "Fourier transforms",      "sums over GPUs"};
+        "convolutions", "Fourier transforms",      "linear algebra",   "sums over GPUs"};
     bti_cuda_device *device = opened;
     bti_str_addf(text, "%s: compute capability %d.%d, %d multiprocessors\n", device->name, device->architecture / 10,
                  device->architecture % 10, device->gpu.units);
@@ -266,6 +270,7 @@ static void cuda_describe(void *opened, bti_str *text) {
             bti_str_addf(text, "%s (%s): not there: %s\n", state->title, used_for[i], state->reason);
         if (i == BTI_CUDA_CUDNN) bti_cuda_convs_describe(device, text);
         if (i == BTI_CUDA_CUFFT) bti_cuda_ffts_describe(device, text);
+        if (i == BTI_CUDA_CUSOLVER) bti_cuda_factors_describe(device, text);
     }
 }
 
@@ -313,7 +318,7 @@ const bti_driver bti_driver_cuda = {
     .launch_product = bti_gpu_launch_product,
     .launch_boxes = bti_gpu_launch_boxes,
     .launch_custom = bti_gpu_launch_custom,
-    .launch_fft = bti_gpu_launch_fft,
+    .launch_library = bti_gpu_launch_library,
     .record = cuda_record,
     .wait = cuda_wait_event,
     .query = cuda_query,

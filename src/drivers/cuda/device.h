@@ -82,6 +82,7 @@ typedef struct bti_cuda_device {
     struct bti_cuda_words *words; /* launch.c: for launches with too many words for parameters */
     struct bti_cuda_products *products;
     struct bti_cuda_convs *convs;
+    struct bti_cuda_solvers *solvers;
     struct bti_cuda_capture *capture;         /* graph.c: a thread is recording launches; else NULL */
     bti_cuda_retired *retired, *last_retired; /* oldest first */
     bti_lock retired_lock;
@@ -202,6 +203,14 @@ bt_status bti_cuda_fft_new(void *device, const bti_fft_lines *lines, void **made
 bt_status bti_cuda_fft(void *device, void *transform, uint64_t from, uint64_t to);
 /* For `berth doctor`: makes a plan if cuFFT is there, and says if that fails. */
 void bti_cuda_ffts_describe(bti_cuda_device *device, bti_str *text);
+
+/* --- factor.c ----------------------------------------------------------------------------------------------------- */
+/* factor_new and factor of launch/gpu_driver.h; what is made is a bti_cuda_held. */
+bt_status bti_cuda_factor_new(void *device, const bti_factor *of, void **made, bool *by_pointers);
+bt_status bti_cuda_factor(void *device, void *factor, const bti_gpu_factor_arrays *at, bool second);
+/* For `berth doctor`: starts cuSOLVER if it is there, and says if it does not. */
+void bti_cuda_factors_describe(bti_cuda_device *device, bti_str *text);
+void bti_cuda_solvers_free(bti_cuda_device *device);
 
 /* --- graph.c ------------------------------------------------------------------------------------------------------ */
 /* The stream of launches: compute, or the stream that the calling thread is recording. */

@@ -19,6 +19,7 @@ bti_nvrtc_api bti_nvrtc;
 bti_cublaslt_api bti_cublaslt;
 bti_cudnn_api bti_cudnn;
 bti_cufft_api bti_cufft;
+bti_cusolver_api bti_cusolver;
 bti_nccl_api bti_nccl;
 
 typedef struct symbol {
@@ -57,6 +58,11 @@ static const symbol cudnn_symbols[] = {
 #define API bti_cufft
 static const symbol cufft_symbols[] = {
 #include "drivers/cuda/cufft.def"
+    {0}};
+#undef API
+#define API bti_cusolver
+static const symbol cusolver_symbols[] = {
+#include "drivers/cuda/cusolver.def"
     {0}};
 #undef API
 #define API bti_nccl
@@ -111,6 +117,11 @@ static void ask_cufft(bti_cuda_library_state *state) {
     if (bti_cufft.cufftGetVersion(&version) == CUFFT_SUCCESS)
         set_version(state, version / 1000, version % 1000 / 100, version % 100);
 }
+static void ask_cusolver(bti_cuda_library_state *state) {
+    int version = 0; /* 12.4.1 as 12401 */
+    if (bti_cusolver.cusolverGetVersion(&version) == CUSOLVER_STATUS_SUCCESS)
+        set_version(state, version / 1000, version % 1000 / 100, version % 100);
+}
 static void ask_nccl(bti_cuda_library_state *state) {
     int version = 0; /* 2.18.3 as 21803 */
     if (bti_nccl.ncclGetVersion(&version) == ncclSuccess)
@@ -156,6 +167,14 @@ static cuda_library libraries[BTI_CUDA_LIBRARIES] = {
                         "libcufft-12-9, or Python's nvidia-cufft",
                         ask_cufft,
                         .state.title = "cuFFT"},
+    [BTI_CUDA_CUSOLVER] = {{"libcusolver.so.12", "libcusolver.so.11"},
+                           cusolver_symbols,
+                           false,
+                           true,
+                           "without it the host computes linear algebra; NVIDIA's package libcusolver-13-0 or "
+                           "libcusolver-12-9, or Python's nvidia-cusolver",
+                           ask_cusolver,
+                           .state.title = "cuSOLVER"},
     [BTI_CUDA_NCCL] = {{"libnccl.so.2"},
                        nccl_symbols,
                        false,

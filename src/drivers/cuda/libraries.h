@@ -9,6 +9,7 @@
 #include "drivers/cuda/cublaslt.h"
 #include "drivers/cuda/cudnn.h"
 #include "drivers/cuda/cufft.h"
+#include "drivers/cuda/cusolver.h"
 #include "drivers/cuda/driver_api.h"
 #include "drivers/cuda/nccl.h"
 #include "drivers/cuda/nvml.h"
@@ -21,6 +22,7 @@ typedef enum bti_cuda_library {
     BTI_CUDA_CUBLASLT,
     BTI_CUDA_CUDNN,
     BTI_CUDA_CUFFT,
+    BTI_CUDA_CUSOLVER,
     BTI_CUDA_NCCL,
     BTI_CUDA_LIBRARIES
 } bti_cuda_library;

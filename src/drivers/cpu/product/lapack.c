@@ -143,7 +143,7 @@ typedef struct visit {
     int *whole;
 } visit;
 
-static bt_status begin_visit(visit *v, bti_lapack_shape s, int64_t elements, int64_t integers) {
+static bt_status begin_visit(visit *v, bti_matrices s, int64_t elements, int64_t integers) {
     static bti_library_calls calls;
     size_t bytes;
     *v = (visit){.bytes = bt_dtype_size(s.dtype)};
@@ -199,7 +199,7 @@ static void fill_nan(bt_dtype dtype, void *x, int64_t count) {
 
 /* --- operations ------------------------------------------------------------------------------------------------------ */
 
-bt_status bti_lapack_cholesky(bti_lapack_shape s, const void *a, void *l) {
+bt_status bti_lapack_cholesky(bti_matrices s, const void *a, void *l) {
     visit v;
     int64_t each = s.n * s.n;
     BTI_TRY(begin_visit(&v, s, 0, 0));
@@ -214,7 +214,7 @@ bt_status bti_lapack_cholesky(bti_lapack_shape s, const void *a, void *l) {
     return BT_OK;
 }
 
-bt_status bti_lapack_triangular_solve(bti_lapack_shape s, bti_triangle how, const void *a, const void *b, void *x) {
+bt_status bti_lapack_triangular_solve(bti_matrices s, bti_triangle how, const void *a, const void *b, void *x) {
     visit v;
     BTI_TRY(begin_visit(&v, s, 0, 0));
     memcpy(x, b, (size_t)(s.batch * s.n * s.m) * v.bytes);
@@ -230,7 +230,7 @@ bt_status bti_lapack_triangular_solve(bti_lapack_shape s, bti_triangle how, cons
     return BT_OK;
 }
 
-bt_status bti_lapack_solve(bti_lapack_shape s, const void *a, const void *b, void *x) {
+bt_status bti_lapack_solve(bti_matrices s, const void *a, const void *b, void *x) {
     visit v;
     BTI_TRY(begin_visit(&v, s, s.n * (s.n + s.m), s.n));
     for (int64_t i = 0; i < s.batch; i++) {
@@ -265,8 +265,8 @@ static void put(bt_dtype dtype, void *to, int64_t i, c128 value) {
 }
 
 /* Calls fold with the diagonal of each matrix, of s.dtype. */
-typedef void diagonal_fold(bti_lapack_shape s, int64_t i, const void *diagonal, void *const *to);
-static bt_status each_diagonal(bti_lapack_shape s, const void *a, diagonal_fold *fold, void *const *to) {
+typedef void diagonal_fold(bti_matrices s, int64_t i, const void *diagonal, void *const *to);
+static bt_status each_diagonal(bti_matrices s, const void *a, diagonal_fold *fold, void *const *to) {
     visit v;
     BTI_TRY(begin_visit(&v, s, s.n * s.n + s.n, s.n));
     for (int64_t i = 0; i < s.batch; i++) {
@@ -283,7 +283,7 @@ static bt_status each_diagonal(bti_lapack_shape s, const void *a, diagonal_fold 
     return BT_OK;
 }
 
-static void multiply(bti_lapack_shape s, int64_t i, const void *diagonal, void *const *to) {
+static void multiply(bti_matrices s, int64_t i, const void *diagonal, void *const *to) {
     double product = 1;
     c128 of_complex = 1;
     bool is_complex = bti_dtype_is_complex(s.dtype);
@@ -295,7 +295,7 @@ static void multiply(bti_lapack_shape s, int64_t i, const void *diagonal, void *
 static double next_sign(double sign, double x) { return x != x ? x : x < 0 ? -sign : x > 0 ? sign : 0; }
 static c128 next_phase(c128 phase, c128 x) { return x == 0 ? 0 : phase * (x / cabs(x)); }
 
-static void add_logarithms(bti_lapack_shape s, int64_t i, const void *diagonal, void *const *to) {
+static void add_logarithms(bti_matrices s, int64_t i, const void *diagonal, void *const *to) {
     double sign = 1, sum = 0;
     c128 phase = 1;
     for (int64_t k = 0; k < s.n; k++) {
@@ -308,15 +308,15 @@ static void add_logarithms(bti_lapack_shape s, int64_t i, const void *diagonal, 
     put(bti_dtype_of_part(s.dtype), to[1], i, sum);
 }
 
-bt_status bti_lapack_determinant(bti_lapack_shape s, const void *a, void *determinant) {
+bt_status bti_lapack_determinant(bti_matrices s, const void *a, void *determinant) {
     return each_diagonal(s, a, multiply, (void *[]){determinant});
 }
 
-bt_status bti_lapack_log_determinant(bti_lapack_shape s, const void *a, void *sign, void *logarithm) {
+bt_status bti_lapack_log_determinant(bti_matrices s, const void *a, void *sign, void *logarithm) {
     return each_diagonal(s, a, add_logarithms, (void *[]){sign, logarithm});
 }
 
-bt_status bti_lapack_qr(bti_lapack_shape s, const void *a, void *q, void *r) {
+bt_status bti_lapack_qr(bti_matrices s, const void *a, void *q, void *r) {
     enum { BLOCK = 64 };
     visit v;
     int64_t k = s.m < s.n ? s.m : s.n, most = (s.n > s.m ? s.n : s.m) * BLOCK;
@@ -334,7 +334,7 @@ bt_status bti_lapack_qr(bti_lapack_shape s, const void *a, void *q, void *r) {
     return BT_OK;
 }
 
-bt_status bti_lapack_eigh(bti_lapack_shape s, const void *a, void *values, void *vectors) {
+bt_status bti_lapack_eigh(bti_matrices s, const void *a, void *values, void *vectors) {
     visit v;
     int64_t most = 1 + 6 * s.n + 2 * s.n * s.n, most_whole = 3 + 5 * s.n;
     int64_t rest = bti_dtype_is_complex(s.dtype) ? rest_of_eigh(s.n) : 0;
@@ -354,7 +354,7 @@ bt_status bti_lapack_eigh(bti_lapack_shape s, const void *a, void *values, void 
     return BT_OK;
 }
 
-bt_status bti_lapack_svd(bti_lapack_shape s, const void *a, void *u, void *values, void *vt) {
+bt_status bti_lapack_svd(bti_matrices s, const void *a, void *u, void *values, void *vt) {
     visit v;
     int64_t k = s.m < s.n ? s.m : s.n, longer = s.m < s.n ? s.n : s.m;
     int64_t rest = bti_dtype_is_complex(s.dtype) ? rest_of_svd(k, longer) : 0;

@@ -4,33 +4,22 @@
 #ifndef BTI_DRIVERS_CPU_PRODUCT_LAPACK_H
 #define BTI_DRIVERS_CPU_PRODUCT_LAPACK_H
 
-#include <berth/dtype.h>
-
 #include "base/error.h"
-
-typedef struct bti_lapack_shape {
-    bt_dtype dtype;
-    int64_t batch, m, n; /* m x n; of squares n */
-} bti_lapack_shape;
-
-typedef struct bti_triangle {
-    bool upper, transposed,
-        unit; /* which half is read; its transpose is meant (not the adjoint); its diagonal counts as ones */
-} bti_triangle;
+#include "ir/factor.h"
 
 /* a -> l [n, n], of the lower half of a. */
-bt_status bti_lapack_cholesky(bti_lapack_shape s, const void *a, void *l);
+bt_status bti_lapack_cholesky(bti_matrices s, const void *a, void *l);
 /* a x = b, with x and b [n, m]. */
-bt_status bti_lapack_triangular_solve(bti_lapack_shape s, bti_triangle how, const void *a, const void *b, void *x);
-bt_status bti_lapack_solve(bti_lapack_shape s, const void *a, const void *b, void *x);
+bt_status bti_lapack_triangular_solve(bti_matrices s, bti_triangle how, const void *a, const void *b, void *x);
+bt_status bti_lapack_solve(bti_matrices s, const void *a, const void *b, void *x);
 /* The determinant; of `logarithm` its sign, of complex ones a number of size 1, and the logarithm of its absolute value, which is real. */
-bt_status bti_lapack_determinant(bti_lapack_shape s, const void *a, void *determinant);
-bt_status bti_lapack_log_determinant(bti_lapack_shape s, const void *a, void *sign, void *logarithm);
+bt_status bti_lapack_determinant(bti_matrices s, const void *a, void *determinant);
+bt_status bti_lapack_log_determinant(bti_matrices s, const void *a, void *sign, void *logarithm);
 /* k = min(m, n): q [m, k], r [k, n]. */
-bt_status bti_lapack_qr(bti_lapack_shape s, const void *a, void *q, void *r);
+bt_status bti_lapack_qr(bti_matrices s, const void *a, void *q, void *r);
 /* Of the lower half: values [n] ascending, which are real, vectors [n, n] in columns. */
-bt_status bti_lapack_eigh(bti_lapack_shape s, const void *a, void *values, void *vectors);
+bt_status bti_lapack_eigh(bti_matrices s, const void *a, void *values, void *vectors);
 /* u [m, k], values [k] descending, which are real, v [k, n] (transposed, of complex ones the adjoint). */
-bt_status bti_lapack_svd(bti_lapack_shape s, const void *a, void *u, void *values, void *v);
+bt_status bti_lapack_svd(bti_matrices s, const void *a, void *u, void *values, void *v);
 
 #endif
