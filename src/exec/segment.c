@@ -70,8 +70,8 @@ static bool comes_with_others(const written *w) {
     static atomic_uint_fast64_t texts[KNOWN], with[KNOWN];
     uint64_t text = XXH3_64bits(bti_str_text(&w->text), w->text.length) | 1;
     uint64_t numbers = XXH3_64bits(w->numbers.items, w->numbers.count * sizeof *w->numbers.items) | 1;
-    atomic_uint_fast64_t *at = &with[text % KNOWN];
-    bool known = atomic_exchange_explicit(&texts[text % KNOWN], text, memory_order_relaxed) == text;
+    atomic_uint_fast64_t *at = &with[text / 2 % KNOWN];
+    bool known = atomic_exchange_explicit(&texts[text / 2 % KNOWN], text, memory_order_relaxed) == text;
     uint64_t before = known ? atomic_load_explicit(at, memory_order_relaxed) : numbers;
     atomic_store_explicit(at, before == numbers ? numbers : 0, memory_order_relaxed); /* 0: with several, from now on */
     return before != numbers;
@@ -112,7 +112,7 @@ static bt_status make_source(written *w, bti_block **given, bti_segment_source *
 
 bt_status bti_segment_ready(const bti_plan *plan, const bti_step *step, bti_program_wants *wants, bti_block **given,
                             bti_program **program) {
-    bti_segment_source *segment;
+    bti_segment_source *segment = NULL;
     written w = {.plan = plan, .step = step};
     bt_status status = make_source(&w, given, &segment);
     bti_str_free(&w.text);
