@@ -277,7 +277,7 @@ static int describe_any(bti_dnnl_primitive *p, const void *attr) {
     int status = 0;
     if (p->key.kind == BTI_DNNL_PRODUCT) return describe_product(p, attr, &p->desc);
     for (int i = 0; i < BTI_DNNL_OPERANDS && !status; i++)
-        status = describe(&asked[i], &p->key.operand[i], (bti_dnnl_type)p->key.type, p->key.takes_any);
+        status = describe(&asked[i], &p->key.operand[i], (bti_dnnl_type)p->key.type, p->key.chooses >> i & 1);
     if (!status) status = describe_conv(p, asked, attr, &p->desc);
     for (int i = 0; i < BTI_DNNL_OPERANDS; i++) forget(&asked[i]);
     return status;

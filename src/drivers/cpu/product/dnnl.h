@@ -22,7 +22,7 @@ typedef struct bti_dnnl_tensor {
 /* What a primitive is made for. Keys are compared byte by byte. */
 typedef struct bti_dnnl_key {
     int64_t kind, type;
-    int64_t takes_any; /* 1: of operands, but those of products, the primitive chooses the layout */
+    int64_t chooses; /* bit i: the primitive chooses the layout of operand i of a convolution */
     bti_dnnl_tensor operand[BTI_DNNL_OPERANDS];
     /* of a convolution: by axis of places, as many as x has; after: elements behind x that count as 0 */
     int64_t stride[BTI_DNNL_PLACES], dilation[BTI_DNNL_PLACES], before[BTI_DNNL_PLACES], after[BTI_DNNL_PLACES];
