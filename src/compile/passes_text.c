@@ -99,7 +99,8 @@ static void add_facts(bti_str *text, const bti_planner *planner, int device) {
     bti_str_add_bytes_size(text, (unsigned long long)facts->cache_bytes);
     bti_str_addf(text, "; %d bytes/ns; float64 is %d times as slow; %d %s in a launch", facts->bandwidth,
                  facts->f64_slowdown, facts->launch_boxes, facts->launch_boxes == 1 ? "box" : "boxes");
-    bti_str_add(text, facts->epilogues ? "; products apply maps\n" : "\n");
+    bti_str_add(text, facts->epilogues ? "; products apply maps" : "");
+    bti_str_add(text, facts->channels_last ? "; images with channels last\n" : "\n");
 }
 
 static void add_devices(bti_str *text, const bti_planner *planner) {

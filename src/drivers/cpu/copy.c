@@ -112,7 +112,22 @@ static void find_transposed_axis(strided_copy *c) {
     c->axes--;
 }
 
+/* Both with axes in the order in which `to` lies in memory. */
+static void order_axes(bti_operand *to, bti_operand *from) {
+    for (int i = 1; i < to->rank; i++)
+        for (int j = i; j > 0 && to->stride[j - 1] < to->stride[j] && to->shape[j] > 1; j--)
+            for (int k = 0; k < 2; k++) {
+                bti_operand *of = k ? from : to;
+                int64_t shape = of->shape[j], stride = of->stride[j];
+                of->shape[j] = of->shape[j - 1], of->stride[j] = of->stride[j - 1];
+                of->shape[j - 1] = shape, of->stride[j - 1] = stride;
+            }
+}
+
 void bti_cpu_copy(const bti_operand *to, const bti_operand *from) {
+    bti_operand ordered_to = *to, ordered_from = *from;
+    order_axes(&ordered_to, &ordered_from);
+    to = &ordered_to, from = &ordered_from;
     bti_walk walk;
     bti_walk_start(&walk, to->rank, to->shape, 2, (const bti_operand *[]){to, from});
     if (walk.empty) return;
