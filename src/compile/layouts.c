@@ -4,7 +4,8 @@
 #include "compile/fuser.h"
 #include "reference/conv.h"
 
-enum { LEAST_CHANNELS = 16 }; /* a line of fewer is none worth a loop of its own */
+enum { LEAST_CHANNELS = 16 };  /* a line of fewer is none worth a loop of its own */
+enum { LEAST_PACKED = 16384 }; /* bytes of a kernel: fewer are soon brought into another layout */
 
 typedef struct turner {
     bti_planner *planner;
@@ -15,13 +16,14 @@ typedef struct turner {
     int64_t *lost;    /* ...and by copies if its channels are last */
     int32_t *plain;   /* by storage: 0; 1: somebody reads it who wants it dense; then 1 + the dense copy's storage */
     int32_t *sharers; /* by value: convolutions that read it as an image */
-    int32_t *logical, *turned; /* by value: its view, or copy, with its channels last: under its own shape; under its turned shape; -1 */
-    size_t values;             /* that were there */
+    int32_t *logical,
+        *turned; /* by value: its view, or copy, with its channels last: under its own shape; under its turned shape; -1 */
+    size_t values; /* that were there */
     bti_written out;
 } turner;
 
-static bti_value *value_at(const turner *t, int32_t value) { return &t->plan->values.items[value]; }
-static int32_t operand_of(const turner *t, const bti_step *step, int operand) {
+static bti_value *value_in(const turner *t, int32_t value) { return &t->plan->values.items[value]; }
+static int32_t operand_number(const turner *t, const bti_step *step, int operand) {
     return t->plan->operands.items[step->first_operand + operand];
 }
 
@@ -67,18 +69,18 @@ static bool pads_places(const turner *t, const bti_step *step) {
     return from->rank > 2 && from->shape[0] == to->shape[0] && from->shape[1] == to->shape[1];
 }
 
-static int64_t count_of(const bti_value *value) {
+static int64_t elements_in(const bti_value *value) {
     int64_t count = 1;
     for (int i = 0; i < value->rank; i++) count *= value->shape[i];
     return count;
 }
 
 /* What is turned is read and written. */
-static int64_t cost_of(const bti_value *value) { return 2 * count_of(value) * (int64_t)bt_dtype_size(value->dtype); }
+static int64_t cost_of(const bti_value *value) { return 2 * elements_in(value) * (int64_t)bt_dtype_size(value->dtype); }
 
 static bool is_like_image(const bti_value *value) {
     if (value->rank < 3 || value->rank > 2 + BTI_CONV_AXES || value->shape[1] < LEAST_CHANNELS) return false;
-    return count_of(value) > value->shape[0] * value->shape[1];
+    return elements_in(value) > value->shape[0] * value->shape[1];
 }
 
 /* --- views ---------------------------------------------------------------------------------------------------------- */
@@ -93,7 +95,7 @@ static void last_strides(int rank, const int64_t *shape, int64_t *stride) {
 
 /* The layout of a view of an image once the image's channels are last; false: the view does not go along the image's axes. */
 static bool turn_layout(const turner *t, int32_t view, int32_t image, bti_layout *layout) {
-    const bti_value *v = value_at(t, view), *of = value_at(t, image);
+    const bti_value *v = value_in(t, view), *of = value_in(t, image);
     int64_t last[BTI_MAX_RANK], offset = v->layout.offset;
     if (v->rank != of->rank) return false;
     last_strides(of->rank, of->shape, last);
@@ -141,13 +143,13 @@ static void unite(turner *t, int32_t a, int32_t b) {
 }
 
 /* The image that the value is a view of, -1. */
-static int32_t image_of(const turner *t, int32_t value) { return t->image[value_at(t, value)->storage]; }
+static int32_t image_of(const turner *t, int32_t value) { return t->image[value_in(t, value)->storage]; }
 
 static void want_plain(turner *t, int32_t value) {
-    int32_t storage = value_at(t, value)->storage;
+    int32_t storage = value_in(t, value)->storage;
     if (t->image[storage] < 0 || t->plain[storage]) return;
     t->plain[storage] = 1;
-    t->lost[root_of(t, storage)] += cost_of(value_at(t, t->image[storage]));
+    t->lost[root_of(t, storage)] += cost_of(value_in(t, t->image[storage]));
 }
 
 /* Made by its readers: it lies nowhere. */
@@ -160,8 +162,8 @@ static bool is_inlined(const turner *t, int32_t value) {
 
 static void note_output(turner *t, const bti_step *step) {
     if (step->output_count != 1) return;
-    int32_t value = operand_of(t, step, step->input_count);
-    const bti_value *v = value_at(t, value);
+    int32_t value = operand_number(t, step, step->input_count);
+    const bti_value *v = value_in(t, value);
     bool flexible = takes_last(t, step) ? is_image(step, 2) : is_map(step) || pads_places(t, step);
     if (!flexible || !t->planner->how->target(step->device)->channels_last || !is_like_image(v)) return;
     if (v->layout.offset || !bti_layout_is_dense(v->rank, v->shape, &v->layout)) return;
@@ -173,7 +175,7 @@ static void note_output(turner *t, const bti_step *step) {
 static bool reads_whole(const turner *t, int32_t value) {
     int32_t image = image_of(t, value);
     bti_layout layout;
-    return image >= 0 && count_of(value_at(t, value)) == count_of(value_at(t, image)) &&
+    return image >= 0 && elements_in(value_in(t, value)) == elements_in(value_in(t, image)) &&
            turn_layout(t, value, image, &layout);
 }
 
@@ -181,13 +183,13 @@ static bool reads_whole(const turner *t, int32_t value) {
 static bool reads_points(const turner *t, int32_t value) {
     int32_t image = image_of(t, value);
     bti_layout layout;
-    return image >= 0 && is_full(value_at(t, value)) && turn_layout(t, value, image, &layout);
+    return image >= 0 && is_full(value_in(t, value)) && turn_layout(t, value, image, &layout);
 }
 
 static void note_reads_of_conv(turner *t, const bti_step *step) {
     for (int i = 0; i < step->input_count; i++) {
-        int32_t value = operand_of(t, step, i);
-        const bti_value *v = value_at(t, value);
+        int32_t value = operand_number(t, step, i);
+        const bti_value *v = value_in(t, value);
         bool is_dense = bti_layout_is_dense(v->rank, v->shape, &v->layout);
         if (is_image(step, i) && is_like_image(v) && is_dense) t->sharers[value]++;
         if (is_image(step, i) && reads_whole(t, value))
@@ -198,10 +200,10 @@ static void note_reads_of_conv(turner *t, const bti_step *step) {
 }
 
 static void note_reads_of_map(turner *t, const bti_step *step, int32_t output) {
-    int32_t made = value_at(t, output)->storage;
+    int32_t made = value_in(t, output)->storage;
     for (int i = 0; i < step->input_count; i++) {
-        int32_t value = operand_of(t, step, i);
-        const bti_value *v = value_at(t, value);
+        int32_t value = operand_number(t, step, i);
+        const bti_value *v = value_in(t, value);
         if (reads_points(t, value)) {
             unite(t, made, v->storage);
             continue;
@@ -212,14 +214,14 @@ static void note_reads_of_map(turner *t, const bti_step *step, int32_t output) {
 }
 
 static void note_reads(turner *t, const bti_step *step) {
-    int32_t output = step->output_count == 1 ? operand_of(t, step, step->input_count) : -1;
+    int32_t output = step->output_count == 1 ? operand_number(t, step, step->input_count) : -1;
     bool is_conv = takes_last(t, step), is_flexible = is_map(step) || pads_places(t, step);
     if (is_conv)
         note_reads_of_conv(t, step);
     else if (is_flexible && image_of(t, output) >= 0)
         note_reads_of_map(t, step, output);
     else
-        for (int i = 0; i < step->input_count; i++) want_plain(t, operand_of(t, step, i));
+        for (int i = 0; i < step->input_count; i++) want_plain(t, operand_number(t, step, i));
 }
 
 static bool is_last(const turner *t, int32_t storage) {
@@ -249,7 +251,7 @@ static void push_copy(turner *t, const bti_step *beside, int32_t from, int32_t t
 
 /* A view of something under the shape with the channels last. */
 static int32_t ordered_view(turner *t, int32_t value, const bti_layout *layout) {
-    const bti_value v = *value_at(t, value);
+    const bti_value v = *value_in(t, value);
     bti_layout ordered = {.offset = layout->offset};
     int64_t shape[BTI_MAX_RANK];
     order_axes(v.rank, v.shape, shape);
@@ -261,22 +263,22 @@ static int32_t ordered_view(turner *t, int32_t value, const bti_layout *layout) 
 static int32_t logical_view(turner *t, int32_t value) {
     bti_layout layout;
     if (t->logical[value] >= 0 || !turn_layout(t, value, image_of(t, value), &layout)) return t->logical[value];
-    const bti_value v = *value_at(t, value);
+    const bti_value v = *value_in(t, value);
     return t->logical[value] = bti_add_view(t->planner, value, v.rank, v.shape, &layout);
 }
 
 /* As a map over turned axes reads or writes it. */
 static int32_t turned_view(turner *t, int32_t value) {
-    bti_layout layout = value_at(t, value)->layout;
-    if (value_at(t, value)->rank < 2) return value; /* of a pad: what is beside */
+    bti_layout layout = value_in(t, value)->layout;
+    if (value_in(t, value)->rank < 2) return value; /* of a pad: what is beside */
     if (t->turned[value] >= 0) return t->turned[value];
-    if (is_last(t, value_at(t, value)->storage)) (void)turn_layout(t, value, image_of(t, value), &layout);
+    if (is_last(t, value_in(t, value)->storage)) (void)turn_layout(t, value, image_of(t, value), &layout);
     return t->turned[value] = ordered_view(t, value, &layout);
 }
 
 /* As who wants it dense reads it: the same view of the dense copy. */
 static int32_t plain_view(turner *t, int32_t value) {
-    const bti_value v = *value_at(t, value);
+    const bti_value v = *value_in(t, value);
     int32_t copy = t->plain[v.storage] - 1, after = t->planner->after.items[value];
     int32_t view = bti_add_value(t->planner, NULL, 0, copy, v.dtype, v.rank, v.shape, &v.layout);
     if (!t->planner->failed) t->planner->after.items[view] = after;
@@ -284,17 +286,17 @@ static int32_t plain_view(turner *t, int32_t value) {
 }
 
 static void push_plain_copy(turner *t, const bti_step *maker, int32_t value) {
-    const bti_value v = *value_at(t, value);
+    const bti_value v = *value_in(t, value);
     int32_t copy = bti_add_value(t->planner, t->plan->storages.items[v.storage].node, maker->device, -1, v.dtype,
                                  v.rank, v.shape, NULL);
     if (t->planner->failed) return;
-    t->plain[v.storage] = 1 + value_at(t, copy)->storage;
+    t->plain[v.storage] = 1 + value_in(t, copy)->storage;
     push_copy(t, maker, logical_view(t, value), copy);
 }
 
 /* What several convolutions read is turned once, unless it lies so. */
 static int32_t turned_once(turner *t, const bti_step *reader, int32_t value) {
-    const bti_value v = *value_at(t, value);
+    const bti_value v = *value_in(t, value);
     int64_t shape[BTI_MAX_RANK];
     bti_layout layout = {0};
     if (t->sharers[value] < 2 || t->planner->failed) return value;
@@ -308,13 +310,13 @@ static int32_t turned_once(turner *t, const bti_step *reader, int32_t value) {
 }
 
 static int32_t read_by_conv(turner *t, const bti_step *step, int operand, int32_t value) {
-    if (!is_image(step, operand)) return is_last(t, value_at(t, value)->storage) ? plain_view(t, value) : value;
-    if (!is_last(t, value_at(t, value)->storage)) return turned_once(t, step, value);
+    if (!is_image(step, operand)) return is_last(t, value_in(t, value)->storage) ? plain_view(t, value) : value;
+    if (!is_last(t, value_in(t, value)->storage)) return turned_once(t, step, value);
     return reads_whole(t, value) ? logical_view(t, value) : plain_view(t, value);
 }
 
 static int32_t read_by_map(turner *t, const bti_step *step, int32_t value) {
-    bool last = is_last(t, value_at(t, value)->storage);
+    bool last = is_last(t, value_in(t, value)->storage);
     if (last && !reads_points(t, value)) value = plain_view(t, value), last = false;
     if (t->planner->failed) return value;
     if (step->op != BTI_OP_pad) return turned_view(t, value);
@@ -329,27 +331,27 @@ static void write_step(turner *t, const bti_step *step) {
         t->planner->failed = true;
         return;
     }
-    for (int i = 0; i < count; i++) operands[i] = operand_of(t, step, i);
-    if (step->output_count == 1 && is_last(t, value_at(t, operands[count - 1])->storage)) output = operands[count - 1];
+    for (int i = 0; i < count; i++) operands[i] = operand_number(t, step, i);
+    if (step->output_count == 1 && is_last(t, value_in(t, operands[count - 1])->storage)) output = operands[count - 1];
     for (int i = 0; i < step->input_count && !t->planner->failed; i++) {
         int32_t value = operands[i];
         if (is_conv)
             operands[i] = read_by_conv(t, step, i, value);
         else if (output >= 0)
             operands[i] = read_by_map(t, step, value);
-        else if (is_last(t, value_at(t, value)->storage))
+        else if (is_last(t, value_in(t, value)->storage))
             operands[i] = plain_view(t, value);
     }
     if (output >= 0)
         operands[count - 1] = is_conv || step->op == BTI_OP_pad ? logical_view(t, output) : turned_view(t, output);
     if (!t->planner->failed) push(t, *step, operands, operands + step->input_count);
-    if (output >= 0 && t->plain[value_at(t, output)->storage]) push_plain_copy(t, step, output);
+    if (output >= 0 && t->plain[value_in(t, output)->storage]) push_plain_copy(t, step, output);
     if (operands != few) bti_free(operands);
 }
 
 /* --- the pass ------------------------------------------------------------------------------------------------------- */
 
-static bool make_room(turner *t, int32_t **numbers, int64_t **bytes) {
+static bool begin_notes(turner *t, int32_t **numbers, int64_t **bytes) {
     size_t storages = t->plan->storages.count;
     t->values = t->plan->values.count;
     *numbers = bti_alloc((3 * storages + 3 * t->values) * sizeof **numbers);
@@ -377,7 +379,7 @@ static bool changes_any(const turner *t) {
     return any;
 }
 
-static void write_all(turner *t) {
+static void turn_all(turner *t) {
     bti_plan *plan = t->plan;
     size_t steps = plan->steps.count;
     for (size_t s = 0; s < steps && !t->planner->failed; s++) {
@@ -386,13 +388,23 @@ static void write_all(turner *t) {
     }
     for (size_t r = 0; r < plan->results.count && !t->planner->failed; r++) {
         int32_t value = plan->results.items[r].value;
-        if (is_last(t, value_at(t, value)->storage)) plan->results.items[r].value = plain_view(t, value);
+        if (is_last(t, value_in(t, value)->storage)) plan->results.items[r].value = plain_view(t, value);
     }
     bti_put_steps(plan, &t->out);
     for (size_t s = 0; s < plan->steps.count; s++) {
         const bti_step *step = &plan->steps.items[s];
         for (int o = 0; o < step->output_count; o++)
             plan->storages.items[bti_plan_output(plan, step, o)->storage].first_step = (int32_t)s;
+    }
+}
+
+/* Kernels that are given are the same in each run until somebody gives others. */
+static void keep_kernels(const turner *t) {
+    for (size_t s = 0; s < t->plan->steps.count; s++) {
+        bti_step *step = &t->plan->steps.items[s];
+        if (!takes_last(t, step) || is_image(step, 1)) continue;
+        const bti_value *kernel = bti_plan_operand(t->plan, step, 1);
+        step->packs = t->plan->storages.items[kernel->storage].given && bti_value_bytes(kernel) >= LEAST_PACKED;
     }
 }
 
@@ -408,10 +420,11 @@ void bti_pass_layouts(bti_planner *planner) {
     turner t = {.planner = planner, .plan = planner->plan};
     int32_t *numbers;
     int64_t *bytes;
-    planner->failed = !make_room(&t, &numbers, &bytes);
+    planner->failed = !begin_notes(&t, &numbers, &bytes);
     if (!planner->failed) {
         note_all(&t);
-        if (changes_any(&t)) write_all(&t);
+        if (changes_any(&t)) turn_all(&t);
+        if (!planner->failed) keep_kernels(&t);
     }
     bti_free(numbers);
     bti_free(bytes);

@@ -127,6 +127,8 @@ void bti_passes_text(bti_str *text, const char *pass, const bti_planner *planner
             bti_str_addf(text, " %s  ", planner->how->device_name(step->device));
         if (step->kind == BTI_STEP_COPY) bti_str_addf(text, "-> %s  ", planner->how->device_name(receiver(plan, step)));
         add_operands(text, plan, step);
+        if (!strcmp(pass, "layouts") && step->packs)
+            bti_str_addf(text, "  v%d kept in the device's layout", bti_plan_operand(plan, step, 1)->storage);
         if (!strcmp(pass, "choose")) add_doer(text, planner, s);
         if (!strcmp(pass, "fuse") || !strcmp(pass, "recompute")) add_group(text, planner, s);
         if (step->kind == BTI_STEP_KERNEL && step->box_count > 1) bti_str_addf(text, "  in %d boxes", step->box_count);

@@ -18,13 +18,14 @@ enum { PART_WORK = 1 << 22, MOVE_WORK = 32, MOST_PARTS = 32, LEAST_OUTPUTS = 32,
 typedef struct parts {
     const bti_conv *c;
     const bti_dnnl_primitive *primitive;
-    bool last; /* the primitive takes images with their channels last */
+    bool last;                           /* the primitive takes images with their channels last */
     int64_t count[CUTS], size[CUTS];     /* how many parts, and how much each has */
     int64_t step[BTI_CONV_ARRAYS][CUTS]; /* elements from one part to the next; 0: they share it */
-    void *turned;                        /* an image of which all parts read all channels, with its channels last; NULL */
-    char *sums;                          /* a w for each part of the images; NULL: there is one part */
+    void *turned; /* an image of which all parts read all channels, with its channels last; NULL */
+    char *sums;   /* a w for each part of the images; NULL: there is one part */
     char *shared
         [BTI_CONV_ARRAYS]; /* in the layout of the primitive, a part after the other; NULL: each part makes its own, or takes it as it lies */
+    const bti_work_packed *packed;      /* room for w in the layout of the primitive, which may be there; NULL */
     bti_operand image[BTI_CONV_ARRAYS]; /* as parts read or write it: x and y */
     int64_t shared_operand;
     atomic_int status;
@@ -233,6 +234,8 @@ static size_t room_of(const parts *p) {
     return bytes;
 }
 
+static char *pointer_to(uint64_t address) { return (char *)(uintptr_t)address; }
+
 static bti_library_calls calls;
 enum { ENDING = -1 }; /* beside oneDNN's statuses */
 
@@ -272,13 +275,37 @@ static void share_parts(void *context, int64_t begin, int64_t end) {
     if (status) atomic_store(&p->status, status);
 }
 
+/* How many parts of the array there are. */
+static int64_t own_parts(const parts *p, int array) {
+    int64_t own = 1;
+    for (int i = 0; i < CUTS; i++)
+        if (p->step[array][i]) own *= p->count[i];
+    return own;
+}
+
+/* w as it was left before, or is left now, in the layout of the primitive. While another launch is leaving it, this one does without. */
+static void share_packed(parts *p) {
+    uint64_t form = BTI_PACKED_REFUSED + 1 + bti_dnnl_uses(), none = 0;
+    int64_t own = own_parts(p, BTI_CONV_W);
+    size_t bytes = (size_t)own * aligned(p->primitive->bytes[BTI_CONV_W]);
+    bool fits = p->primitive->reorder[BTI_CONV_W] && bytes <= p->packed->bytes;
+    if (atomic_load(p->packed->form) == form) {
+        p->shared[BTI_CONV_W] = pointer_to(p->packed->address);
+        return;
+    }
+    if (!atomic_compare_exchange_strong(p->packed->form, &none, fits ? 1 : BTI_PACKED_REFUSED) || !fits) return;
+    p->shared[BTI_CONV_W] = pointer_to(p->packed->address);
+    p->shared_operand = BTI_CONV_W;
+    bti_parallel(own, 1, share_parts, p);
+    atomic_store(p->packed->form, atomic_load(&p->status) ? 0 : form);
+}
+
 /* What several parts read, and no other layout but the primitive's will do for. */
 static bool share(parts *p, int64_t all) {
+    if (p->packed && p->c->made != BTI_CONV_W) share_packed(p);
     for (int i = 0; i < BTI_CONV_ARRAYS; i++) {
-        int64_t own = 1;
-        for (int cut_axis = 0; cut_axis < CUTS; cut_axis++)
-            if (p->step[i][cut_axis]) own *= p->count[cut_axis];
-        if (i == (int)p->c->made || own == all || !p->primitive->reorder[i]) continue;
+        int64_t own = own_parts(p, i);
+        if (i == (int)p->c->made || own == all || !p->primitive->reorder[i] || p->shared[i]) continue;
         p->shared[i] = bti_alloc_aligned(64, (size_t)own * aligned(p->primitive->bytes[i]));
         if (!p->shared[i]) return false;
         p->shared_operand = i;
@@ -330,7 +357,9 @@ static bt_status run(parts *p, bool *done) {
     if (!atomic_load(&p->status) && p->sums) bti_parallel(p->step[BTI_CONV_W][IMAGES], SUM_GRAIN, fold_sums, p);
     bti_free(p->sums);
     bti_free(p->turned);
-    for (int i = 0; i < BTI_CONV_ARRAYS; i++) bti_free(p->shared[i]);
+    bool is_packed = p->packed && p->shared[BTI_CONV_W] == pointer_to(p->packed->address);
+    for (int i = 0; i < BTI_CONV_ARRAYS; i++)
+        if (i != BTI_CONV_W || !is_packed) bti_free(p->shared[i]);
     int status = atomic_load(&p->status);
     *done = !status;
     if (!status || status == ENDING) return BT_OK;
@@ -338,8 +367,8 @@ static bt_status run(parts *p, bool *done) {
     return bti_fail(BT_INTERNAL, "oneDNN fails in a convolution (its status is %d)", status);
 }
 
-bt_status bti_conv_by_onednn(const bti_conv *c, bool last, bool *done) {
-    parts p = {.c = c, .last = last};
+bt_status bti_conv_by_onednn(const bti_conv *c, bool last, const bti_work_packed *packed, bool *done) {
+    parts p = {.c = c, .last = last, .packed = packed};
     int status;
     *done = false;
     if (!bti_operand_count(&c->array[BTI_CONV_X]) || !bti_operand_count(&c->array[BTI_CONV_W]) ||

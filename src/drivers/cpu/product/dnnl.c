@@ -1,5 +1,6 @@
 #include "drivers/cpu/product/dnnl.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -461,7 +462,11 @@ static void drop_primitives(void) {
     bti_lock_give(&dnnl_lock);
 }
 
+static atomic_uint_fast64_t uses;
+uint64_t bti_dnnl_uses(void) { return atomic_load(&uses); }
+
 void bti_dnnl_use(const char *const *names) {
+    atomic_fetch_add(&uses, 1);
     drop_primitives();
     if (dnnl.engine) dnnl.engine_destroy(dnnl.engine);
     dnnl.engine = NULL;

@@ -71,6 +71,9 @@ int bti_dnnl_sgemm(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, 
 int bti_dnnl_bytes_gemm(bool is_unsigned, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, const void *a,
                         int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc);
 
+/* How often bti_dnnl_use was called: primitives from before may have taken other layouts. */
+uint64_t bti_dnnl_uses(void);
+
 #define BTI_DNNL_PRIMITIVES 128 /* kept at most */
 typedef struct bti_primitive_counts {
     uint64_t kept, found, made, evicted; /* kept now; calls that found one; made so far; evicted so far */

@@ -21,8 +21,8 @@ typedef uint32_t turn_vector __attribute__((vector_size(16), aligned(4)));
 static inline __attribute__((always_inline)) void turn_square(char *to, int64_t to_row, const char *from,
                                                               int64_t from_column) {
     turn_vector rows[TURN_LANES], mixed[TURN_LANES];
-    _Pragma("GCC unroll 16") for (int i = 0; i < TURN_LANES; i++) memcpy(&rows[i], from + i * from_column,
-                                                                         sizeof rows[i]);
+    _Pragma("GCC unroll 16") for (int i = 0; i < TURN_LANES; i++)
+        memcpy(&rows[i], from + i * from_column, sizeof rows[i]);
     _Pragma("GCC unroll 4") for (int round = 1; round < TURN_LANES; round *= 2) {
         _Pragma("GCC unroll 8") for (int i = 0; i < TURN_LANES / 2; i++) {
             mixed[2 * i] = __builtin_shufflevector(rows[i], rows[i + TURN_LANES / 2], TURN_LOW);
