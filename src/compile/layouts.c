@@ -365,11 +365,20 @@ static bool begin_notes(turner *t, int32_t **numbers, int64_t **bytes) {
     return true;
 }
 
+/* What the program holds but did not ask for lies as it is made. */
+static bool stays_last(const turner *t, const bti_plan_result *result) {
+    const bti_planner *planner = t->planner;
+    bool wanted = planner->region || result->of_tuple >= 0 || !reads_whole(t, result->value);
+    for (size_t w = 0; w < planner->wanted_count && !wanted; w++) wanted = planner->wanted[w] == result->node;
+    return !wanted;
+}
+
 static void note_all(turner *t) {
     const bti_plan *plan = t->plan;
     for (size_t s = 0; s < plan->steps.count; s++) note_output(t, &plan->steps.items[s]);
     for (size_t s = 0; s < plan->steps.count; s++) note_reads(t, &plan->steps.items[s]);
-    for (size_t r = 0; r < plan->results.count; r++) want_plain(t, plan->results.items[r].value);
+    for (size_t r = 0; r < plan->results.count; r++)
+        if (!stays_last(t, &plan->results.items[r])) want_plain(t, plan->results.items[r].value);
 }
 
 static bool changes_any(const turner *t) {
@@ -387,8 +396,10 @@ static void turn_all(turner *t) {
         write_step(t, &step);
     }
     for (size_t r = 0; r < plan->results.count && !t->planner->failed; r++) {
-        int32_t value = plan->results.items[r].value;
-        if (is_last(t, value_in(t, value)->storage)) plan->results.items[r].value = plain_view(t, value);
+        bti_plan_result *result = &plan->results.items[r];
+        if (!is_last(t, value_in(t, result->value)->storage)) continue;
+        bool last = stays_last(t, result);
+        result->value = last ? logical_view(t, result->value) : plain_view(t, result->value);
     }
     bti_put_steps(plan, &t->out);
     for (size_t s = 0; s < plan->steps.count; s++) {

@@ -466,5 +466,6 @@ size_t bt_memory_trim(const bt_device *device) {
     BTI_CALL("bt_memory_trim");
     if (bti_host_check() != BT_OK) return 0;
     if (!device || !atomic_load(&device->opened) || bti_device_check_fork() != BT_OK) return 0;
+    bti_packed_trim(device->id);
     return bti_pool_trim(device->id, drain(device->id));
 }

@@ -264,7 +264,7 @@ static unsigned long long usual_last(void) {
     return loops ? 12 : convs ? 6 : 40;
 #endif
     if (getenv("BERTH_TEST_LONG")) return loops ? 2000 : convs ? 1000 : 20000;
-    return loops ? 150 : convs ? 60 : 500;
+    return loops ? 150 : convs ? 30 : 500;
 }
 
 /* Few of the first 500, other ones for each draw; or a part of all. */
