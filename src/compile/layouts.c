@@ -36,16 +36,16 @@ static bti_operand operand_like(const bti_value *value) {
 }
 
 /* Whether it is a convolution that wants the channels of its images last; products of matrices do not. */
-static bool takes_last(const turner *t, const bti_step *step) {
+static bool takes_last(const bti_planner *planner, const bti_step *step) {
     if (step->kind != BTI_STEP_WORK || !bti_op_is_conv((bti_op)step->op)) return false;
-    if (!t->planner->how->target(step->device)->channels_last) return false;
-    if (bti_plan_output(t->plan, step, 0)->dtype != BT_F32) return false;
+    if (!planner->how->target(step->device)->channels_last) return false;
+    if (bti_plan_output(planner->plan, step, 0)->dtype != BT_F32) return false;
     bti_operand inputs[2];
-    for (int i = 0; i < 2; i++) inputs[i] = operand_like(bti_plan_operand(t->plan, step, i));
+    for (int i = 0; i < 2; i++) inputs[i] = operand_like(bti_plan_operand(planner->plan, step, i));
     bti_work work = {.op = (bti_op)step->op,
                      .input_count = 2,
                      .inputs = inputs,
-                     .output = operand_like(bti_plan_output(t->plan, step, 0)),
+                     .output = operand_like(bti_plan_output(planner->plan, step, 0)),
                      .attr = step->node->attr};
     bti_conv conv = bti_conv_of(&work);
     return !bti_conv_is_product(&conv);
@@ -164,11 +164,11 @@ static void note_output(turner *t, const bti_step *step) {
     if (step->output_count != 1) return;
     int32_t value = operand_number(t, step, step->input_count);
     const bti_value *v = value_in(t, value);
-    bool flexible = takes_last(t, step) ? is_image(step, 2) : is_map(step) || pads_places(t, step);
+    bool flexible = takes_last(t->planner, step) ? is_image(step, 2) : is_map(step) || pads_places(t, step);
     if (!flexible || !t->planner->how->target(step->device)->channels_last || !is_like_image(v)) return;
     if (v->layout.offset || !bti_layout_is_dense(v->rank, v->shape, &v->layout)) return;
     t->image[v->storage] = value;
-    if (takes_last(t, step)) t->saved[v->storage] += cost_of(v);
+    if (takes_last(t->planner, step)) t->saved[v->storage] += cost_of(v);
 }
 
 /* Whether a convolution reads a whole image as it is made. */
@@ -215,7 +215,7 @@ static void note_reads_of_map(turner *t, const bti_step *step, int32_t output) {
 
 static void note_reads(turner *t, const bti_step *step) {
     int32_t output = step->output_count == 1 ? operand_number(t, step, step->input_count) : -1;
-    bool is_conv = takes_last(t, step), is_flexible = is_map(step) || pads_places(t, step);
+    bool is_conv = takes_last(t->planner, step), is_flexible = is_map(step) || pads_places(t, step);
     if (is_conv)
         note_reads_of_conv(t, step);
     else if (is_flexible && image_of(t, output) >= 0)
@@ -326,7 +326,7 @@ static int32_t read_by_map(turner *t, const bti_step *step, int32_t value) {
 static void write_step(turner *t, const bti_step *step) {
     int32_t few[16], *operands = few, output = -1;
     int count = step->input_count + step->output_count;
-    bool is_conv = takes_last(t, step);
+    bool is_conv = takes_last(t->planner, step);
     if (count > 16 && !(operands = bti_alloc((size_t)count * sizeof *operands))) {
         t->planner->failed = true;
         return;
@@ -413,17 +413,16 @@ static void turn_all(turner *t) {
 static void keep_kernels(const turner *t) {
     for (size_t s = 0; s < t->plan->steps.count; s++) {
         bti_step *step = &t->plan->steps.items[s];
-        if (!takes_last(t, step) || is_image(step, 1)) continue;
+        if (!takes_last(t->planner, step) || is_image(step, 1)) continue;
         const bti_value *kernel = bti_plan_operand(t->plan, step, 1);
         step->packs = t->plan->storages.items[kernel->storage].given && bti_value_bytes(kernel) >= LEAST_PACKED;
     }
 }
 
 bool bti_has_images(const bti_planner *planner) {
-    turner t = {.planner = (bti_planner *)(uintptr_t)planner, .plan = planner->plan};
     bool any = false;
-    for (size_t s = 0; s < t.plan->steps.count && planner->how->fusing == BTI_FUSED && !any; s++)
-        any = takes_last(&t, &t.plan->steps.items[s]);
+    for (size_t s = 0; s < planner->plan->steps.count && planner->how->fusing == BTI_FUSED && !any; s++)
+        any = takes_last(planner, &planner->plan->steps.items[s]);
     return any;
 }
 
