@@ -35,10 +35,10 @@ static bti_operand operand_like(const bti_value *value) {
     return operand;
 }
 
-/* Whether it is a convolution that wants the channels of its images last; products of matrices do not. */
-static bool takes_last(const bti_planner *planner, const bti_step *step) {
+/* Whether a library of convolutions does it; products of matrices are none of these. */
+static bool is_by_library(const bti_planner *planner, const bti_step *step) {
     if (step->kind != BTI_STEP_WORK || !bti_op_is_conv((bti_op)step->op)) return false;
-    if (!planner->how->target(step->device)->channels_last) return false;
+    if (!planner->how->target(step->device)->packs_kernels) return false;
     if (bti_plan_output(planner->plan, step, 0)->dtype != BT_F32) return false;
     bti_operand inputs[2];
     for (int i = 0; i < 2; i++) inputs[i] = operand_like(bti_plan_operand(planner->plan, step, i));
@@ -49,6 +49,10 @@ static bool takes_last(const bti_planner *planner, const bti_step *step) {
                      .attr = step->node->attr};
     bti_conv conv = bti_conv_of(&work);
     return !bti_conv_is_product(&conv);
+}
+
+static bool takes_last(const bti_planner *planner, const bti_step *step) {
+    return is_by_library(planner, step) && planner->how->target(step->device)->channels_last;
 }
 
 /* Whether the operand (inputs, then the output) of a convolution is x or y. */
@@ -413,7 +417,7 @@ static void turn_all(turner *t) {
 static void keep_kernels(const turner *t) {
     for (size_t s = 0; s < t->plan->steps.count; s++) {
         bti_step *step = &t->plan->steps.items[s];
-        if (!takes_last(t->planner, step) || is_image(step, 1)) continue;
+        if (!is_by_library(t->planner, step) || is_image(step, 1)) continue;
         const bti_value *kernel = bti_plan_operand(t->plan, step, 1);
         step->packs = t->plan->storages.items[kernel->storage].given && bti_value_bytes(kernel) >= LEAST_PACKED;
     }
@@ -422,7 +426,7 @@ static void keep_kernels(const turner *t) {
 bool bti_has_images(const bti_planner *planner) {
     bool any = false;
     for (size_t s = 0; s < planner->plan->steps.count && planner->how->fusing == BTI_FUSED && !any; s++)
-        any = takes_last(planner, &planner->plan->steps.items[s]);
+        any = is_by_library(planner, &planner->plan->steps.items[s]);
     return any;
 }
 

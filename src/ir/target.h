@@ -25,6 +25,7 @@ typedef struct bti_target_facts {
     bool epilogues;   /* a product applies the map that reads it where it makes it */
     int64_t
         bucket_bytes; /* of what is reduced over devices at once: of fewer, the start takes longer than the transfer */
+    bool packs_kernels; /* a library does convolutions of float32, with kernels in layouts of its own */
     bool
         channels_last; /* convolutions of float32 take and make images [N, C, places] with their channels last in memory */
     bool sends;        /* copies between its devices run beside their launches: what is copied has memory of its own */

@@ -38,9 +38,9 @@ bt_status bti_cpu_conv(const bti_work *work) {
     if (!bti_operand_count(&made)) return BT_OK;
     bt_status status = make_all_dense(&c, may_lie_last, scratch);
     if (status == BT_OK && may_lie_last) status = bti_conv_by_onednn(&c, true, work->packed, &done);
+    if (status == BT_OK && may_lie_last && !done) status = bti_conv_by_onednn(&c, false, work->packed, &done);
     if (status == BT_OK && !done) status = make_all_dense(&c, false, scratch);
     if (status == BT_OK && by_product) status = bti_conv_by_product(&c), done = true;
-    if (status == BT_OK && !done && made.dtype == BT_F32) status = bti_conv_by_onednn(&c, false, NULL, &done);
     if (status == BT_OK && !done) status = bti_conv_by_columns(&c);
     if (status == BT_OK && scratch[c.made]) bti_cpu_copy(&made, &c.array[c.made]);
     for (int i = 0; i < BTI_CONV_ARRAYS; i++) bti_free(scratch[i]);

@@ -1,6 +1,6 @@
 /* Convolutions of float32 by oneDNN. Images, groups, or outputs (channels, where x is made) are cut into equal parts, as the sizes say. Each is one call of a primitive, on one
  * core; what several parts read in another layout is brought into it before. Primitives take images with their channels last, however they lie: so their bits do not depend on
- * that. Where oneDNN has none, it chooses the layout. */
+ * that. Where oneDNN has none that is as fast, it chooses the layout. */
 #include "drivers/cpu/conv/onednn_conv.h"
 
 #include <stdatomic.h>
@@ -110,12 +110,15 @@ static void add_places(bti_dnnl_tensor *tensor, const int64_t *places, int first
     }
 }
 
-static void add_image(const parts *p, bti_dnnl_tensor *tensor, int64_t all, int64_t channels, const int64_t *places,
-                      int first) {
-    int64_t count = bti_conv_count(places);
-    add_axis(tensor, p->size[IMAGES], (p->last ? channels : all) * count);
-    add_axis(tensor, channels, p->last ? 1 : count);
-    add_places(tensor, places, first, p->last ? channels : 1);
+/* A part of x or y as the primitive takes it, else as it lies. */
+static void add_image(const parts *p, bti_dnnl_tensor *tensor, bti_conv_array array, int64_t channels, int first) {
+    const bti_operand *image = &p->image[array];
+    const int64_t *places = image->shape + 2;
+    bool last = p->last || bti_conv_lies_last(image);
+    int64_t count = bti_conv_count(places), all = p->last ? channels : image->shape[1];
+    add_axis(tensor, p->size[IMAGES], all * count);
+    add_axis(tensor, channels, last ? 1 : count);
+    add_places(tensor, places, first, last ? all : 1);
 }
 
 /* oneDNN has two axes of places, or three. */
@@ -127,13 +130,14 @@ static bti_dnnl_key key_of(const parts *p) {
     int64_t channels = c->made == BTI_CONV_X ? p->size[OUTPUTS] : c->channels,
             outputs = c->made == BTI_CONV_X ? c->outputs : p->size[OUTPUTS];
     int first = c->x[0] == 1 && c->w[0] == 1 && c->y[0] == 1;
-    bti_dnnl_key key = {.kind = kinds[c->made], .type = BTI_DNNL_F32, .chooses = p->last ? 1 << BTI_CONV_W : 7};
-    add_image(p, &key.operand[BTI_CONV_X], c->groups * c->channels, groups * channels, c->x, first);
+    bti_dnnl_key key = {
+        .kind = kinds[c->made], .type = BTI_DNNL_F32, .chooses = p->last ? 1 << BTI_CONV_W : BTI_DNNL_ALL};
+    add_image(p, &key.operand[BTI_CONV_X], BTI_CONV_X, groups * channels, first);
     if (groups > 1) add_axis(&key.operand[BTI_CONV_W], groups, c->outputs * c->channels * w);
     add_axis(&key.operand[BTI_CONV_W], outputs, c->channels * w);
     add_axis(&key.operand[BTI_CONV_W], channels, w);
     add_places(&key.operand[BTI_CONV_W], c->w, first, 1);
-    add_image(p, &key.operand[BTI_CONV_Y], c->groups * c->outputs, groups * outputs, c->y, first);
+    add_image(p, &key.operand[BTI_CONV_Y], BTI_CONV_Y, groups * outputs, first);
     for (int i = first; i < BTI_CONV_AXES; i++) {
         int64_t needed = (c->y[i] - 1) * c->stride[i] + (c->w[i] - 1) * c->dilation[i] + 1 - c->before[i];
         key.stride[i - first] = c->stride[i];
