@@ -13,7 +13,15 @@
 
 enum { IMAGES, GROUPS, OUTPUTS, CUTS }; /* what is cut; OUTPUTS: channels where x is made */
 /* Multiplications worth a core; as many take as long as moving an element into another layout and back. */
-enum { PART_WORK = 1 << 22, MOVE_WORK = 32, MOST_PARTS = 32, LEAST_OUTPUTS = 32, VECTOR = 16, SUM_GRAIN = 4096 };
+enum {
+    PART_WORK = 1 << 22,
+    MOVE_WORK = 32,
+    MOST_PARTS = 32,
+    ENOUGH_PARTS = 8,
+    LEAST_OUTPUTS = 32,
+    VECTOR = 16,
+    SUM_GRAIN = 4096
+};
 
 typedef struct parts {
     const bti_conv *c;
@@ -56,12 +64,13 @@ static int64_t parts_of_sum(const bti_conv *c, int64_t most) {
     return count * bti_operand_count(&c->array[BTI_CONV_W]) <= moved ? count : 1;
 }
 
+/* Images are cut first. Parts of one image read it several times, so where images make enough parts they are left whole. */
 static void cut(parts *p) {
     const bti_conv *c = p->c;
     int64_t all[CUTS] = {c->images, c->groups, c->made == BTI_CONV_X ? c->channels : c->outputs}, most = most_parts(c);
     for (int i = 0; i < CUTS; i++) p->count[i] = 1;
     if (c->made != BTI_CONV_W) p->count[IMAGES] = equal_parts(c->images, most, 1, 1);
-    most /= p->count[IMAGES];
+    most = p->count[IMAGES] < ENOUGH_PARTS ? most / p->count[IMAGES] : 1;
     if (c->groups == 1)
         p->count[OUTPUTS] = equal_parts(all[OUTPUTS], most, VECTOR, LEAST_OUTPUTS);
     else if (c->outputs % VECTOR == 0 && c->channels % VECTOR == 0)
