@@ -10,9 +10,10 @@ typedef struct bti_pass {
 } bti_pass;
 
 static const bti_pass passes[] = {
-    {"place", bti_pass_place, NULL},   /* nodes to steps: on which device, copies, constants, equal ones once */
-    {"choose", bti_pass_choose, NULL}, /* what does a step */
-    {"fuse", bti_pass_fuse, NULL},     /* which steps are one kernel */
+    {"place", bti_pass_place, NULL}, /* nodes to steps: on which device, copies, constants, equal ones once */
+    {"layouts", bti_pass_layouts, bti_has_images},           /* how images lie between convolutions */
+    {"choose", bti_pass_choose, NULL},                       /* what does a step */
+    {"fuse", bti_pass_fuse, NULL},                           /* which steps are one kernel */
     {"recompute", bti_pass_recompute, bti_has_recomputable}, /* which values each reader computes */
     {"schedule", bti_pass_schedule, NULL},                   /* kernels in the place of steps, in order */
     {"buckets", bti_pass_buckets, bti_has_collectives},      /* which collectives are one, and when they begin */

@@ -99,7 +99,8 @@ static void add_facts(bti_str *text, const bti_planner *planner, int device) {
     bti_str_add_bytes_size(text, (unsigned long long)facts->cache_bytes);
     bti_str_addf(text, "; %d bytes/ns; float64 is %d times as slow; %d %s in a launch", facts->bandwidth,
                  facts->f64_slowdown, facts->launch_boxes, facts->launch_boxes == 1 ? "box" : "boxes");
-    bti_str_add(text, facts->epilogues ? "; products apply maps\n" : "\n");
+    bti_str_add(text, facts->epilogues ? "; products apply maps" : "");
+    bti_str_add(text, facts->channels_last ? "; images with channels last\n" : "\n");
 }
 
 static void add_devices(bti_str *text, const bti_planner *planner) {
@@ -126,6 +127,8 @@ void bti_passes_text(bti_str *text, const char *pass, const bti_planner *planner
             bti_str_addf(text, " %s  ", planner->how->device_name(step->device));
         if (step->kind == BTI_STEP_COPY) bti_str_addf(text, "-> %s  ", planner->how->device_name(receiver(plan, step)));
         add_operands(text, plan, step);
+        if (!strcmp(pass, "layouts") && step->packs)
+            bti_str_addf(text, "  v%d kept in the device's layout", bti_plan_operand(plan, step, 1)->storage);
         if (!strcmp(pass, "choose")) add_doer(text, planner, s);
         if (!strcmp(pass, "fuse") || !strcmp(pass, "recompute")) add_group(text, planner, s);
         if (step->kind == BTI_STEP_KERNEL && step->box_count > 1) bti_str_addf(text, "  in %d boxes", step->box_count);

@@ -141,6 +141,8 @@ void bti_add_callback(bti_planner *planner, const bti_node *node, int32_t value)
 
 /* The passes, in order (passes.c); each has a file of its name. They set `failed` when memory is short. */
 void bti_pass_place(bti_planner *planner);
+bool bti_has_images(const bti_planner *planner);
+void bti_pass_layouts(bti_planner *planner);
 void bti_pass_choose(bti_planner *planner);
 void bti_pass_fuse(bti_planner *planner); /* and join.c, domain.c, split.c */
 bool bti_has_recomputable(const bti_planner *planner);

@@ -1,6 +1,7 @@
 #include "exec/buffer.h"
 
 #include "exec/host.h"
+#include "exec/packed.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -113,6 +114,7 @@ void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until) {
 }
 
 static void destroy(bti_buffer *buffer) {
+    if (buffer->packed) bti_packed_drop(buffer);
     if (buffer->pending)
         atomic_fetch_sub_explicit(&pending[buffer->device], (int64_t)buffer->bytes, memory_order_relaxed);
     if (buffer->loan.end) buffer->loan.end(buffer->loan.lender);
@@ -186,6 +188,7 @@ bool bti_buffer_take(bti_buffer *buffer, uint32_t holders, bool beside_runs) {
     atomic_store(&buffer->taken, true);
     uint64_t refs = atomic_load(&buffer->refs);
     bool alone = (uint32_t)refs == holders && refs < (beside_runs ? BY_RUN : BY_COPY) && !atomic_load(&buffer->mapped);
+    if (alone) bti_packed_drop(buffer);
     if (alone && buffer->listed) unlist(buffer);
     if (!alone) atomic_store(&buffer->taken, false);
     return alone;
@@ -221,6 +224,7 @@ void bti_exec_settle(void) {
 }
 
 static void empty_and_trim(int device) {
+    bti_packed_trim(device);
     uint64_t completed = drain(device);
     (void)bti_devices_release_held(true);
     if (!bti_reserve_observer_now()) bti_exec_settle(); /* an observer's lock comes after those that this takes */
@@ -462,5 +466,6 @@ size_t bt_memory_trim(const bt_device *device) {
     BTI_CALL("bt_memory_trim");
     if (bti_host_check() != BT_OK) return 0;
     if (!device || !atomic_load(&device->opened) || bti_device_check_fork() != BT_OK) return 0;
+    bti_packed_trim(device->id);
     return bti_pool_trim(device->id, drain(device->id));
 }

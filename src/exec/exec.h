@@ -36,6 +36,7 @@ struct bti_buffer {
     int rank;
     int64_t shape[BTI_MAX_RANK];
     bti_buffer *previous, *next; /* live arrays of the device */
+    struct bti_packed *packed;   /* packed.h; under its lock */
 };
 
 /* A buffer without memory; NULL when the host's memory is short. */

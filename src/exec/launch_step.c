@@ -141,6 +141,8 @@ static bt_status launch_product(const bti_run *run, const bti_step *step, const 
 }
 
 static bt_status launch_work(const bti_run *run, const bti_step *step, const bti_ready_step *ready) {
+    bti_packed *layout = run->packed[step - run->prepared->plan.steps.items];
+    bti_work_packed packed = layout ? bti_packed_memory(layout) : (bti_work_packed){0};
     bti_operand *operands = run->operands + ready->first_operand;
     for (int o = 0; o < step->input_count + step->output_count; o++)
         operands[o].address = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
@@ -150,7 +152,8 @@ static bt_status launch_work(const bti_run *run, const bti_step *step, const bti
                      .output = operands[step->input_count],
                      .others = operands + step->input_count + 1,
                      .other_count = step->output_count - 1,
-                     .attr = ready->attr};
+                     .attr = ready->attr,
+                     .packed = layout ? &packed : NULL};
     return bti_program_launch(ready->program, &work);
 }
 

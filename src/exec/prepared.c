@@ -34,6 +34,7 @@ void bti_prepared_release(bti_prepared *of) {
         bti_free(of->steps[s].numbers);
         if (of->steps[s].given)
             bti_block_free(of->steps[s].given, bti_run_queue_submitted(of->plan.steps.items[s].device));
+        bti_free(of->steps[s].packed);
         for (int r = 0; r < BTI_MAX_REGIONS; r++) bti_prepared_release(of->steps[s].regions[r]);
     }
     if (!of->of_region) bti_plan_free(&of->plan);
@@ -75,6 +76,10 @@ void bti_run_done(bti_run *run) {
     for (size_t d = 0; d < of->plan.arenas.count; d++) {
         bti_buffer_release(run->arenas[d]);
         run->arenas[d] = NULL;
+    }
+    for (size_t s = 0; s < of->plan.steps.count; s++) {
+        bti_packed_release(run->packed[s]);
+        run->packed[s] = NULL;
     }
     if (of->plan.donations.count) memset(run->donated, BTI_DONATED_NOT, of->plan.donations.count);
     bti_lock_take(&of->lock);
@@ -123,6 +128,23 @@ static bt_status ready_own_kernel(bti_prepared *of, size_t s) {
     return bti_host_kernel(step->node->host, &of->plan, step, ready->numbers, &ready->grid, &ready->program);
 }
 
+static bt_status ready_packed(bti_prepared *of, size_t s) {
+    const bti_step *step = &of->plan.steps.items[s];
+    const bti_value *kept = bti_plan_operand(&of->plan, step, 1);
+    bti_packed_key *key = bti_calloc(1, sizeof *key);
+    if (!key) return bti_no_memory();
+    memcpy(&key->attr, step->node->attr, bti_attr_bytes((bti_op)step->op));
+    key->op = step->op;
+    key->offset = kept->layout.offset * (int64_t)bt_dtype_size(kept->dtype);
+    memcpy(key->stride, kept->layout.stride, (size_t)kept->rank * sizeof *key->stride);
+    for (int o = 0; o < 3; o++) {
+        const bti_value *value = bti_plan_operand(&of->plan, step, o);
+        memcpy(key->shape[o], value->shape, (size_t)value->rank * sizeof *value->shape);
+    }
+    of->steps[s].packed = key;
+    return BT_OK;
+}
+
 static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_attr **attr, bti_program_wants *wants) {
     bti_step *step = &of->plan.steps.items[s];
     bti_ready_step *ready = &of->steps[s];
@@ -141,6 +163,7 @@ static bt_status ready_work(bti_prepared *of, size_t s, size_t *operand, bti_att
     ready->first_operand = *operand;
     for (int o = 0; o < step->input_count + step->output_count; o++)
         of->operands[(*operand)++] = operand_of(bti_plan_operand(&of->plan, step, o));
+    if (step->packs && bti_device_runs_side_by_side(step->device)) BTI_TRY(ready_packed(of, s));
     bti_program_source source = {.op = (bti_op)step->op};
     for (int i = 0; i < step->input_count && i < BTI_SOURCE_DTYPES - 1; i++)
         name_dtype(&source, bti_plan_operand(&of->plan, step, i));
@@ -457,7 +480,8 @@ static bti_run *run_new(bti_prepared *of) {
                    devices * (sizeof(uint64_t) + sizeof(bti_buffer *)) + of->operand_count * sizeof(bti_operand) +
                    tasks * sizeof(bti_run_task) + of->collectives.count * sizeof(bti_run_collective) +
                    of->members.count * sizeof(bti_run_member) + of->plan.steps.count * sizeof(bti_place) +
-                   of->sends.count * sizeof(bti_run_send) + of->plan.donations.count;
+                   of->sends.count * sizeof(bti_run_send) + of->plan.steps.count * sizeof(bti_packed *) +
+                   of->plan.donations.count;
     bti_run *run = bti_calloc(1, bytes);
     if (!run) return NULL;
     run->addresses = (uint64_t *)(run + 1);
@@ -472,7 +496,8 @@ static bti_run *run_new(bti_prepared *of) {
     run->members = (bti_run_member *)(run->collectives + of->collectives.count);
     run->places = (bti_place *)(run->members + of->members.count);
     run->sends = (bti_run_send *)(run->places + of->plan.steps.count);
-    run->donated = (uint8_t *)(run->sends + of->sends.count);
+    run->packed = (bti_packed **)(run->sends + of->sends.count);
+    run->donated = (uint8_t *)(run->packed + of->plan.steps.count);
     if (of->operand_count) memcpy(run->operands, of->operands, of->operand_count * sizeof *run->operands);
     for (size_t t = 0; t < tasks; t++) run->tasks[t] = (bti_run_task){.run = run, .plan = &of->tasks.items[t]};
     return run;

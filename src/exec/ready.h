@@ -5,6 +5,7 @@
 #include "device/late.h"
 #include "device/timings.h"
 #include "exec/exec.h"
+#include "exec/packed.h"
 #include "exec/queue.h"
 #include "base/lock.h"
 #include "base/trace.h"
@@ -26,6 +27,7 @@ typedef struct bti_ready_step {
     int64_t *numbers;     /* of a kernel of the program's: its words behind the addresses */
     bti_block *given;     /* of a segment: numbers of its text's last argument, on the device; NULL: there are none */
     int number_count;
+    bti_packed_key *packed;                        /* of work whose second input is kept by the device; NULL */
     struct bti_prepared *regions[BTI_MAX_REGIONS]; /* of a control step */
 } bti_ready_step;
 
@@ -165,6 +167,7 @@ struct bti_run {
     bti_run_collective *collectives;
     bti_run_member *members;
     bti_run_send *sends;
+    bti_packed **packed; /* by step: what the device keeps of its input; retained */
 };
 
 #endif

@@ -206,6 +206,20 @@ static bt_status reserve_all(bti_run *run, bti_error **error) {
     return BT_OK;
 }
 
+/* What is given is kept by the device in a layout of its own. */
+static void find_packed(bti_run *run) {
+    const bti_prepared *of = run->prepared;
+    for (size_t s = 0; s < of->plan.steps.count; s++) {
+        if (!of->steps[s].packed) continue;
+        const bti_value *value = bti_plan_operand(&of->plan, &of->plan.steps.items[s], 1);
+        bti_buffer *source = run->buffers[value->storage];
+        if (!source || source->loan.end || atomic_load(&source->taken)) continue;
+        bti_packed_key key = *of->steps[s].packed;
+        key.offset += run->moved[value->storage];
+        run->packed[s] = bti_packed_find(source, &key, (size_t)bti_value_bytes(value));
+    }
+}
+
 static int32_t result_storage(const bti_plan *plan, size_t result) {
     return plan->values.items[plan->results.items[result].value].storage;
 }
@@ -236,6 +250,7 @@ bt_status bti_exec_reserve(bti_run *run, bti_error **error) {
     bt_status status = reserve_all(run, error);
     if (observer) observer->end(status == BT_OK);
     if (status != BT_OK && !*error) *error = bti_error_last();
+    if (status == BT_OK) find_packed(run);
     if (status != BT_OK) bti_exec_abandon(run);
     for (size_t r = 0; r < plan->results.count && status == BT_OK; r++) {
         int32_t storage = result_storage(plan, r);

@@ -73,6 +73,8 @@ typedef struct bti_step {
     const bti_node *reader; /* of a copy: the operation that it was made for */
     int32_t first_operand;  /* into plan->operands: value numbers: inputs, then outputs */
     int32_t input_count, output_count;
+    bool
+        packs; /* the device may keep its second input, which is given, in a layout of its own: what is given again need not be brought into it again */
     int32_t group; /* of a collective: how many devices take part */
     /* of a kernel, and of the epilogue of a product: */
     int32_t kernel; /* into plan->kernels */

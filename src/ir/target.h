@@ -26,8 +26,11 @@ typedef struct bti_target_facts {
     bool epilogues;   /* a product applies the map that reads it where it makes it */
     int64_t
         bucket_bytes; /* of what is reduced over devices at once: of fewer, the start takes longer than the transfer */
-    bool sends;       /* copies between its devices run beside their launches: what is copied has memory of its own */
-    bool is_fetched;  /* copies into the host's memory, likewise */
+    bool packs_kernels; /* a library does convolutions of float32, with kernels in layouts of its own */
+    bool
+        channels_last; /* convolutions of float32 take and make images [N, C, places] with their channels last in memory */
+    bool sends;        /* copies between its devices run beside their launches: what is copied has memory of its own */
+    bool is_fetched; /* copies into the host's memory, likewise */
     int launch_boxes; /* kernels of one text that one launch can run, over a box each; 1: launching is no more than a call */
 } bti_target_facts;
 

@@ -2,6 +2,8 @@
 #ifndef BTI_IR_WORK_H
 #define BTI_IR_WORK_H
 
+#include <stdatomic.h>
+
 #include "ir/attr.h"
 
 /* One operand at a launch. The address is the driver's (for cpu: a pointer) of element [0, 0, ...]; strides
@@ -14,6 +16,15 @@ typedef struct bti_operand {
     int64_t stride[BTI_MAX_RANK];
 } bti_operand;
 
+/* Memory for an input in a layout of the driver's own, which stays with the input: a later launch of the same work on the same elements finds it as it was left. */
+#define BTI_PACKED_REFUSED 2 /* the driver does not need it, or needs more */
+typedef struct bti_work_packed {
+    uint64_t address;
+    size_t bytes;
+    /* 0: nothing was left yet; 1: a launch, maybe this one, is about to leave something; BTI_PACKED_REFUSED; greater: what was left, by a number of the driver's. */
+    atomic_uint_fast64_t *form;
+} bti_work_packed;
+
 typedef struct bti_work {
     bti_op op;
     int input_count;
@@ -23,7 +34,8 @@ typedef struct bti_work {
     bti_operand output;
     const bti_operand *others;
     int other_count;
-    const bti_attr *attr; /* NULL: the operation has none */
+    const bti_attr *attr;          /* NULL: the operation has none */
+    const bti_work_packed *packed; /* for the second input; NULL: none */
 } bti_work;
 
 /* An update that is written over what it changes: the rest is there. */

@@ -36,6 +36,21 @@ bti_conv bti_conv_of(const bti_work *work) {
     return c;
 }
 
+void bti_conv_lay_last(bti_operand *image) {
+    int64_t step = image->shape[1];
+    for (int i = image->rank - 1; i > 1; step *= image->shape[i--]) image->stride[i] = step;
+    image->stride[1] = 1;
+    image->stride[0] = step;
+}
+
+bool bti_conv_lies_last(const bti_operand *image) {
+    bti_operand last = *image;
+    bti_conv_lay_last(&last);
+    for (int i = 0; i < image->rank; i++)
+        if (image->shape[i] > 1 && image->stride[i] != last.stride[i]) return false;
+    return true;
+}
+
 bti_conv_product bti_conv_product_of(const bti_conv *c) {
     int64_t kernel = bti_conv_count(c->w), spots = c->images * bti_conv_count(c->y), taps = c->channels * kernel;
     if (c->made == BTI_CONV_X)

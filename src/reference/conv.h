@@ -17,6 +17,10 @@ bti_conv bti_conv_of(const bti_work *work);
 /* The elements of the kernel at one output and channel; the places of x, and of y, in one image and channel. */
 static inline int64_t bti_conv_count(const int64_t places[BTI_CONV_AXES]) { return places[0] * places[1] * places[2]; }
 
+/* Whether the channels of x or y (one of `array`) lie last, behind its places; one without gaps. Its strides when they do. */
+bool bti_conv_lies_last(const bti_operand *image);
+void bti_conv_lay_last(bti_operand *image);
+
 /* The product of matrices that it is in each group: [rows, depth] times [depth, columns]. */
 typedef struct bti_conv_product {
     int64_t rows, columns, depth;

@@ -155,6 +155,38 @@ static void gathers(void **state) {
     }
 }
 
+static bt_array *random_on_gpu(int number, bt_shape shape) {
+    bt_array *x = bt_to(bt_uniform_shape(bt_key(number), -1, 1, BT_F32, shape), "gpu:0");
+    assert_int_equal(bt_eval(x), BT_OK);
+    return x;
+}
+
+/* Images lie with their channels last from the first convolution to the last; the mean reads a dense copy. */
+static void convolutions(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *x = random_on_gpu(1, BT_SHAPE(2, 3, 12, 12)), *bias = random_on_gpu(2, BT_SHAPE(1, 32, 1, 1));
+        bt_array *w[2] = {random_on_gpu(3, BT_SHAPE(32, 3, 3, 3)), random_on_gpu(4, BT_SHAPE(32, 32, 3, 3))};
+        bt_array *y = bt_relu(bt_add(bt_conv(x, w[0]), bias));
+        y = bt_max_pool(y, .window = {3, 3}, .stride = {2, 2}, .pad_low = {1, 1}, .pad_high = {1, 1});
+        y = bt_add(bt_conv(y, w[1], .pad_low = {1, 1}, .pad_high = {1, 1}), y);
+        y = bt_mean(y, BT_AXES(2, 3), false);
+        expect_passes("convolutions.txt", &y, 1);
+    }
+}
+
+/* What two convolutions read is turned once; what one makes is dense, as it was asked for. */
+static void gradients_of_a_convolution(void **state) {
+    (void)state;
+    BT_SCOPE {
+        bt_array *x = random_on_gpu(1, BT_SHAPE(2, 16, 6, 6)), *d = random_on_gpu(2, BT_SHAPE(2, 32, 4, 4)), *all[3];
+        bt_array *w = random_on_gpu(3, BT_SHAPE(32, 16, 3, 3)), *by[2] = {x, w};
+        all[0] = bt_conv(x, w);
+        assert_int_equal(bt_grad(bt_sum(bt_mul(all[0], d), BT_ALL, false), by, 2, all + 1), BT_OK);
+        expect_passes("conv_gradients.txt", all, 3);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain),
@@ -167,6 +199,8 @@ int main(void) {
         cmocka_unit_test(a_loop),
         cmocka_unit_test(random_numbers),
         cmocka_unit_test(gathers),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(gradients_of_a_convolution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

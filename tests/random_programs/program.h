@@ -30,6 +30,8 @@ typedef struct outcomes {
  * by one, so that the search for differences can be tested. */
 void run_program(uint64_t seed, const bool *skip, FILE *print, const char *perturb, outcomes *out);
 void free_outcomes(outcomes *out);
+/* convs.c: the same of chains of convolutions. */
+void run_convs(uint64_t seed, const bool *skip, FILE *print, const char *perturb, outcomes *out);
 
 /* Pure programs: without the instructions that read, forget or set something. Their leaves are what they compute with. */
 typedef enum leaves_are { LEAVES_AS_THEY_ARE, LEAVES_ARE_INPUTS, LEAVES_ARE_SHARED } leaves_are;

@@ -4,6 +4,8 @@
 
 #include "base/compare.h"
 #include "base/cores.h"
+#include "drivers/cpu/target.h"
+#include "drivers/cpu/vector/vector.h"
 #include "ir/kernel.h"
 #include "reference/operand.h"
 
@@ -19,6 +21,7 @@ typedef struct strided_copy {
     int64_t along, part;
     int64_t crossing, to_cross, from_cross; /* of a transposed copy: the axis along which the source is contiguous */
     int64_t across;
+    bti_turn_loop *turn; /* of 4 bytes */
 } strided_copy;
 
 /* --- transposed --------------------------------------------------------------------------------------------------- */
@@ -42,14 +45,12 @@ typedef struct strided_copy {
 TRANSPOSE(transpose_1, uint8_t, 16, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
           LIST(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
 TRANSPOSE(transpose_2, uint16_t, 8, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 6, 14, 7, 15))
-TRANSPOSE(transpose_4, uint32_t, 4, LIST(0, 4, 1, 5), LIST(2, 6, 3, 7))
 TRANSPOSE(transpose_8, uint64_t, 2, LIST(0, 2), LIST(1, 3))
 
 static void transpose(size_t size, char *to, int64_t to_step, const char *from, int64_t from_step) {
     switch (size) {
     case 1: transpose_1(to, to_step, from, from_step); break;
     case 2: transpose_2(to, to_step, from, from_step); break;
-    case 4: transpose_4(to, to_step, from, from_step); break;
     default: transpose_8(to, to_step, from, from_step); break;
     }
 }
@@ -73,7 +74,7 @@ static void copy_square(const strided_copy *c, char *to, const char *from, int64
     switch (c->size) {
     case 1: copy_block(1, to, c->to_cross, from, c->from_line, rows, columns); break;
     case 2: copy_block(2, to, c->to_cross, from, c->from_line, rows, columns); break;
-    case 4: copy_block(4, to, c->to_cross, from, c->from_line, rows, columns); break;
+    case 4: c->turn(to, c->to_cross, from, c->from_line, rows, columns); break;
     default: copy_block(8, to, c->to_cross, from, c->from_line, rows, columns); break;
     }
 }
@@ -111,7 +112,22 @@ static void find_transposed_axis(strided_copy *c) {
     c->axes--;
 }
 
+/* Both with axes in the order in which `to` lies in memory. */
+static void order_axes(bti_operand *to, bti_operand *from) {
+    for (int i = 1; i < to->rank; i++)
+        for (int j = i; j > 0 && to->stride[j - 1] < to->stride[j] && to->shape[j] > 1; j--)
+            for (int k = 0; k < 2; k++) {
+                bti_operand *of = k ? from : to;
+                int64_t shape = of->shape[j], stride = of->stride[j];
+                of->shape[j] = of->shape[j - 1], of->stride[j] = of->stride[j - 1];
+                of->shape[j - 1] = shape, of->stride[j - 1] = stride;
+            }
+}
+
 void bti_cpu_copy(const bti_operand *to, const bti_operand *from) {
+    bti_operand ordered_to = *to, ordered_from = *from;
+    order_axes(&ordered_to, &ordered_from);
+    to = &ordered_to, from = &ordered_from;
     bti_walk walk;
     bti_walk_start(&walk, to->rank, to->shape, 2, (const bti_operand *[]){to, from});
     if (walk.empty) return;
@@ -129,7 +145,7 @@ void bti_cpu_copy(const bti_operand *to, const bti_operand *from) {
     find_transposed_axis(&c);
     c.part = c.crossing ? SQUARE : BTI_COPY_PIECE / (int64_t)c.size;
     c.along = (c.length + c.part - 1) / c.part;
-    if (c.crossing) c.across = (c.crossing + SQUARE - 1) / SQUARE;
+    if (c.crossing) c.across = (c.crossing + SQUARE - 1) / SQUARE, c.turn = bti_vector_code_of(bti_cpu_target())->turn;
     int64_t units = c.along * c.across;
     for (int axis = 0; axis < c.axes; axis++) units *= c.shape[axis];
     int64_t bytes =

@@ -10,10 +10,14 @@
 #include "drivers/cpu/target.h"
 #include "drivers/driver.h"
 
+static bti_target_facts cpu_facts = {BTI_CPU_FACTS, .launch_boxes = 1};
+
 static bt_status cpu_probe(unsigned kinds, bti_device_facts *facts, int capacity, int *count, bti_str *reason) {
     (void)kinds;
     (void)reason;
     *count = 1;
+    if (!bti_cpu_has(BTI_LLVM_AVX512))
+        cpu_facts.channels_last = false; /* convolutions for AVX2 are faster with images in blocks */
     if (capacity < 1) return BT_OK;
     bti_host_memory memory;
     bti_host_memory_read(&memory);
@@ -96,8 +100,6 @@ static bt_status cpu_memory(void *device, size_t *free_bytes, size_t *total_byte
     *free_bytes = now.left == SIZE_MAX ? 0 : now.left;
     return *total_bytes ? BT_OK : bti_fail(BT_UNIMPLEMENTED, "CPU:0: /proc/meminfo does not report it");
 }
-
-static const bti_target_facts cpu_facts = {BTI_CPU_FACTS, .launch_boxes = 1};
 
 const bti_driver bti_driver_cpu = {
     .name = "cpu",

@@ -12,7 +12,7 @@
 /* What work on these cores finds: the vectors of AVX2, the first and the second cache of a core. */
 #define BTI_CPU_FACTS                                                                                               \
     .lanes = 8, .group_threads = 1, .units = 16, .local_bytes = 64 << 10, .cache_bytes = 1 << 20, .bandwidth = 200, \
-    .f64_slowdown = 2, .bucket_bytes = 256 << 10
+    .f64_slowdown = 2, .bucket_bytes = 256 << 10, .packs_kernels = true, .channels_last = true
 
 /* A fused kernel runs in the block interpreter, whose code is part of the library, until the time that this took would have
  * paid for compiling it; from then on as compiled code. Both give the same bits. Other programs have no state of their own. */

@@ -22,6 +22,7 @@
 #include "drivers/cpu/product/product.h"
 #include "ir/conv.h"
 #include "ir/dtype.h"
+#include "reference/conv.h"
 #include "reference/interp.h"
 #include "reference/operand.h"
 #include "support/operands.h"
@@ -153,6 +154,49 @@ static void any_strides(void **state) {
     try_some(BT_F64, true, 6, 4);
 }
 
+/* x and y, whichever of them, with their channels last: the same bits as of dense ones. w as the launch before left it, too. */
+static void channels_last(void **state) {
+    (void)state;
+    for (int w = 0; w < WINDOWS; w++)
+        for (int o = 0; o < 3 * 4; o++) {
+            trial t;
+            begin(&t, &windows[w], ops[o % 3], BT_F32, false);
+            assert_int_equal(bti_cpu_conv(&t.work), BT_OK);
+            bti_operand dense = t.work.output, made = dense, inputs[2] = {t.inputs[0], t.inputs[1]};
+            size_t bytes = (size_t)bti_operand_count(&inputs[1]) * sizeof(float) + 64;
+            void *room = bti_alloc_aligned(64, bytes);
+            atomic_uint_fast64_t form = 0;
+            bti_work_packed packed = {(uint64_t)(uintptr_t)room, bytes, &form};
+            for (int i = 0; i < 2; i++)
+                if (bti_conv_input(t.work.op, i) != BTI_CONV_W && o / 3 & 1) {
+                    bti_conv_lay_last(&inputs[i]);
+                    inputs[i].address = (uint64_t)(uintptr_t)bti_alloc_aligned(
+                        64, (size_t)bti_operand_count(&inputs[i]) * sizeof(float));
+                    bti_copy_operand(&inputs[i], &t.inputs[i]);
+                }
+            made.address =
+                (uint64_t)(uintptr_t)bti_alloc_aligned(64, (size_t)bti_operand_count(&dense) * sizeof(float));
+            if (bti_conv_made(t.work.op) != BTI_CONV_W && o / 3 & 2) bti_conv_lay_last(&made);
+            bti_work work = {.op = t.work.op,
+                             .input_count = 2,
+                             .inputs = inputs,
+                             .output = made,
+                             .attr = &t.attr,
+                             .packed = &packed};
+            for (int again = 0; again < 3; again++) {
+                memset(bti_address(&made), 0xff, (size_t)bti_operand_count(&made) * sizeof(float));
+                assert_int_equal(bti_cpu_conv(&work), BT_OK);
+                expect_same(&made, &dense, 0, windows[w].name);
+                assert_int_not_equal(form, 1);
+            }
+            for (int i = 0; i < 2; i++)
+                if (inputs[i].address != t.inputs[i].address) drop(&inputs[i]);
+            drop(&made);
+            bti_free(room);
+            end(&t);
+        }
+}
+
 static void without_libraries(void **state) {
     (void)state;
     bti_product_use(nothing, nothing);
@@ -184,6 +228,7 @@ static void short_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_interpreter), cmocka_unit_test(any_strides),
-                                       cmocka_unit_test(without_libraries), cmocka_unit_test(short_of_memory)};
+                                       cmocka_unit_test(channels_last), cmocka_unit_test(without_libraries),
+                                       cmocka_unit_test(short_of_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "base/lru.h"
 #include "drivers/cpu/product/library.h"
 
-enum { BTI_DNNL_NO_MEMORY = 1, BTI_DNNL_AXES = 6, BTI_DNNL_OPERANDS = 3, BTI_DNNL_PLACES = 3 };
+enum { BTI_DNNL_NO_MEMORY = 1, BTI_DNNL_AXES = 6, BTI_DNNL_OPERANDS = 3, BTI_DNNL_PLACES = 3, BTI_DNNL_ALL = 7 };
 
 /* oneDNN's numbers of element types. */
 typedef enum bti_dnnl_type { BTI_DNNL_BF16 = 2, BTI_DNNL_F32 = 3 } bti_dnnl_type;
@@ -22,7 +22,8 @@ typedef struct bti_dnnl_tensor {
 /* What a primitive is made for. Keys are compared byte by byte. */
 typedef struct bti_dnnl_key {
     int64_t kind, type;
-    int64_t takes_any; /* 1: of operands, but those of products, the primitive chooses the layout */
+    int64_t
+        chooses; /* bit i: the primitive chooses the layout of operand i of a convolution. Where it is not to choose all, it is refused if it is slower for that */
     bti_dnnl_tensor operand[BTI_DNNL_OPERANDS];
     /* of a convolution: by axis of places, as many as x has; after: elements behind x that count as 0 */
     int64_t stride[BTI_DNNL_PLACES], dilation[BTI_DNNL_PLACES], before[BTI_DNNL_PLACES], after[BTI_DNNL_PLACES];
@@ -70,6 +71,9 @@ int bti_dnnl_sgemm(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, 
 /* c = a x b of uint8 or int8 and int8, in int32, by the same numbers. */
 int bti_dnnl_bytes_gemm(bool is_unsigned, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, const void *a,
                         int64_t lda, const void *b, int64_t ldb, void *c, int64_t ldc);
+
+/* How often bti_dnnl_use was called: primitives from before may have taken other layouts. */
+uint64_t bti_dnnl_uses(void);
 
 #define BTI_DNNL_PRIMITIVES 128 /* kept at most */
 typedef struct bti_primitive_counts {

@@ -115,6 +115,10 @@ typedef struct bti_row_loops {
     void (*slope)(void *row, const void *weights, int64_t count, double mean, double scale);
 } bti_row_loops;
 
+/* A transposed copy of elements of 32 bits: element j of row i of `to` is element i of column j of `from`. Rows of `to` and columns of `from` are contiguous; steps are in bytes. */
+typedef void bti_turn_loop(char *to, int64_t to_row, const char *from, int64_t from_column, int64_t rows,
+                           int64_t columns);
+
 typedef struct bti_vector_code {
     const void *functions[BTI_CALL_COUNT];
     bti_loop *elementwise[BTI_OP_COUNT][BTI_PLAIN_COUNT]; /* by the inputs' type; where, cast, bitcast: not here */
@@ -129,6 +133,7 @@ typedef struct bti_vector_code {
     bti_scatter_loops scatters[BTI_SCATTER_COUNT][BT_DTYPE_COUNT];
     bti_line_loops lines[BT_DTYPE_COUNT]; /* NULLs: bool, integers of 8 and 16 bits */
     bti_row_loops rows[2];                /* float32, float64 */
+    bti_turn_loop *turn;
 } bti_vector_code;
 
 extern const bti_vector_code bti_vector_base; /* NEON; on x86-64, SSE2 for CPUs without FMA */

@@ -272,6 +272,7 @@ OWN_FOLDS(max, maximum)
 OWN_FOLDS(min, minimum)
 
 #include "drivers/cpu/vector/attention_loops.h"
+#include "drivers/cpu/vector/turn_loops.h"
 #include "drivers/cpu/vector/scatter_loops.h"
 #include "drivers/cpu/vector/line_loops.h"
 #include "drivers/cpu/vector/order_loops.h"
@@ -360,4 +361,5 @@ const bti_vector_code CODE = {
               [BT_U64] = LINE_LOOPS(u64),
               [BT_I64] = LINE_LOOPS(u64)},
     .rows = {ATTENTION_LOOPS(f32), ATTENTION_LOOPS(f64)},
+    .turn = turn,
 };
