@@ -77,15 +77,15 @@ static bool comes_with_others(const written *w) {
     return before != numbers;
 }
 
-static bt_status write_text(written *w, bool open) {
+static bt_status write_module(written *w, bool open) {
     bool highest = bti_flag_choice(BTI_FLAG_matmul_precision) == BTI_MATMUL_HIGHEST;
     w->text.length = w->numbers.count = 0;
     return bti_stablehlo_segment(w->plan, w->step, w->aliases, highest, open ? &w->numbers : NULL, &w->text);
 }
 
 static bt_status write_segment(written *w) {
-    BTI_TRY(write_text(w, true));
-    return w->numbers.count && comes_with_others(w) ? BT_OK : write_text(w, false);
+    BTI_TRY(write_module(w, true));
+    return w->numbers.count && comes_with_others(w) ? BT_OK : write_module(w, false);
 }
 
 static bt_status give_numbers(const written *w, bti_block **given) {
