@@ -96,7 +96,10 @@ static bt_status measure(int64_t rows, int64_t places, int steps, double *ratio)
         printf("%-16s %10.3f ms  %.2f of plain\n", names[m], 1e3 * seconds[m][steps / 2],
                seconds[m][steps / 2] / seconds[0][steps / 2]);
     }
-    *ratio = seconds[1][steps / 2] / seconds[0][steps / 2];
+    *ratio =
+        seconds[1][0] /
+        seconds[0]
+               [0]; /* the least: threads that come late on a busy machine move the clock of simulated devices, too */
     return BT_OK;
 }
 
