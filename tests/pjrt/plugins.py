@@ -2,6 +2,7 @@
 copies in a folder of their own."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,7 @@ class Room:
         self.command = confined_by
 
     def __enter__(self):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the folder is removed
         self.temporary = tempfile.TemporaryDirectory()
         self.path = Path(self.temporary.name)
         os.chmod(self.path, 0o755)
