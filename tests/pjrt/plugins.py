@@ -63,7 +63,7 @@ class Room:
 
     def __enter__(self):
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the folder is removed
-        self.temporary = tempfile.TemporaryDirectory()
+        self.temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.path = Path(self.temporary.name)
         os.chmod(self.path, 0o755)
         self.home = self.path / "home"
