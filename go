@@ -16,7 +16,8 @@ packages_check=("${packages_test[@]}" "${packages_valgrind[@]}" patch g++ clang 
 help() {
     cat <<'TEXT'
 ./go demo [ARGS]               install what is missing, build, run `berth demo`
-./go check [--long] [--peers]  the demo, then every check; one table at the end. --long: every list of cases in full, long fuzz runs;
+./go check [--long] [--peers]  the demo, then every check; one table at the end. --long: every list of cases in full, long fuzz runs,
+                               modules compiled for TPUs by libtpu, from PyPI;
                                --peers: also what needs other projects from PyPI (results compared with JAX, PyTorch, TensorFlow, NumPy, Ray)
 ./go part NAME                 one part of the check, by its name in the table
 ./go build [PRESET]            configure and build (release debug asan ubsan asan-ubsan tsan) into build/PRESET
@@ -251,12 +252,18 @@ part_pjrt() {
     build release drivers.pjrt.real_test || return 1
     noted '^pjrt:' python3 tests/pjrt/run.py
 }
+# Modules of StableHLO compiled ahead of time by libtpu, without a TPU, and by XLA's compiler for GPUs.
+part_tpu() {
+    build release || return 1
+    noted '^tpu:' python3 tests/pjrt/tpu.py
+}
 part_ray() {
     build release || return 1
     python3 bench/tasks.py --repetitions 1 --shrink 10
 }
 
 parts=(build demo layers circles names format headers ctest emulated golden readme asan tsan valgrind fuzz)
+long_parts=(tpu)
 peer_parts=(peers exchange export pjrt ray)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [circles]="files form no circle"
@@ -264,14 +271,14 @@ declare -A about=(
     [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
-    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [pjrt]="on XLA's CPU client" [ray]="tasks beside Ray"
+    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [pjrt]="on XLA's CPU client" [tpu]="compiled for TPUs, without one" [ray]="tasks beside Ray"
 )
 
 check() {
     local minutes=${BERTH_CHECK_MINUTES:-75} name rc started=$SECONDS begun left table='' passed=0 failed=0 skipped=0 word
     for word; do
         case $word in
-        --long) export BERTH_TEST_LONG=1 ;;
+        --long) export BERTH_TEST_LONG=1; parts+=("${long_parts[@]}") ;;
         --peers) parts+=("${peer_parts[@]}") ;;
         *) die "check takes --long and --peers" ;;
         esac
@@ -327,7 +334,7 @@ demo)
     ;;
 check) check "$@" ;;
 part)
-    [ $# -eq 1 ] && [ -n "${about[$1]:-}" ] || die "the parts are: ${parts[*]} ${peer_parts[*]}"
+    [ $# -eq 1 ] && [ -n "${about[$1]:-}" ] || die "the parts are: ${parts[*]} ${long_parts[*]} ${peer_parts[*]}"
     "part_$1"
     ;;
 build)

@@ -1,8 +1,15 @@
 /* Programs: StableHLO modules that the plugin has compiled. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/files.h"
+#include "base/flags.h"
+#include "base/log.h"
+#include "base/quote.h"
 #include "drivers/pjrt/device.h"
 
 /* --- options of the compiler, a serialized CompileOptionsProto ----------------------------------------------------------- */
@@ -119,6 +126,45 @@ static bt_status check_outputs(bti_pjrt_device *device, const bti_pjrt_program *
                     count.result, program->output_count);
 }
 
+/* --- modules as files: the flag pjrt_dump -------------------------------------------------------------------------------- */
+
+/* All of the text or no file. 0, or the error's number. A file that is there already has the same text. */
+static int write_dump(const char *path, const bti_segment_source *source) {
+    BTI_WRITES;
+    char temporary[BTI_PJRT_PATH + 64];
+    size_t written = 0;
+    snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
+    if (access(path, F_OK) == 0) return 0;
+    int file = bti_file_above_standard(open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file < 0) return errno == EEXIST ? 0 : errno; /* another thread is writing it */
+    while (written < source->bytes) {
+        ssize_t count = write(file, source->text + written, source->bytes - written);
+        if (count > 0) written += (size_t)count;
+        if (count < 0 && errno != EINTR) break;
+    }
+    int error = written < source->bytes ? errno : 0;
+    if (close(file) != 0 && !error) error = errno;
+    if (!error && rename(temporary, path) != 0) error = errno;
+    if (error) unlink(temporary);
+    return error;
+}
+
+/* A folder that cannot be written to is reported once and stops nothing. */
+static void dump(const bti_segment_source *source) {
+    static atomic_bool is_reported;
+    if (!bti_flag_int(BTI_FLAG_pjrt_dump)) return;
+    char *folder = bti_flag_text(BTI_FLAG_pjrt_dump), path[BTI_PJRT_PATH];
+    if (!folder) return;
+    int length =
+        snprintf(path, sizeof path, "%s/%016" PRIx64 "%016" PRIx64 ".mlir", folder, source->hash[0], source->hash[1]);
+    mkdir(folder, 0777);
+    int error = length < (int)sizeof path ? write_dump(path, source) : ENAMETOOLONG;
+    if (error && !atomic_exchange(&is_reported, true))
+        bti_log("pjrt: flag pjrt_dump=\"%s\": a module was not written: %s (reported once)", bti_quote(folder).text,
+                strerror(error));
+    bti_free(folder);
+}
+
 /* --- programs ------------------------------------------------------------------------------------------------------------ */
 
 static void delete_program(bti_pjrt_program *program) {
@@ -153,6 +199,7 @@ static bt_status make_program(bti_pjrt_device *device, const bti_segment_source 
     bti_pjrt_program *program = bti_calloc(1, sizeof *program);
     if (!program) return bti_no_memory();
     program->client = device->client;
+    dump(source);
     bt_status status = copy_source(program, source) ? compile_program(device, program) : bti_no_memory();
     if (status == BT_OK) status = check_outputs(device, program);
     if (status == BT_OK)

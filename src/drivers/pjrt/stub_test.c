@@ -1,6 +1,9 @@
 // timeout: 120
 // labels: valgrind
 /* The driver on the stub plugin: slots, types, copies, memory that is given, programs. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "support/pjrt_stub.h"
 
 /* --- memory ------------------------------------------------------------------------------------------------------------------- */
@@ -252,6 +255,46 @@ static void programs_are_checked(void **state) {
     close_stub(&device, 1);
 }
 
+/* --- modules as files: the flag pjrt_dump ---------------------------------------------------------------------------------------- */
+
+static int lines_logged;
+static void count_line(const char *line, void *data) {
+    (void)data;
+    lines_logged += strstr(line, "a module was not written: ") != NULL;
+}
+
+static void compile_with_dump(const char *folder, const char *text) {
+    bti_pjrt_device *device;
+    void *program;
+    open_stub("{}", &device, 1);
+    OK(bt_set_flag("pjrt_dump", folder));
+    OK(load_segment(device, text, 2, 1, ADD_TYPES, NULL, &program));
+    OK(bt_set_flag("pjrt_dump", ""));
+    pjrt->program_free(device, NULL, program);
+    close_stub(&device, 1);
+}
+
+static void modules_are_written(void **state) {
+    (void)state;
+    char root[] = "/tmp/berth-dump-XXXXXX", folder[64], path[128], got[sizeof stub_add];
+    assert_non_null(mkdtemp(root));
+    snprintf(folder, sizeof folder, "%s/modules", root);
+    for (int i = 0; i < 2; i++) compile_with_dump(folder, stub_add); /* the second time it is there already */
+    snprintf(path, sizeof path, "%s/%016" PRIx64 "%016x.mlir", folder, XXH3_64bits(stub_add, strlen(stub_add)), 0);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(got, 1, sizeof got, file), strlen(stub_add));
+    assert_memory_equal(got, stub_add, strlen(stub_add));
+    fclose(file);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0); /* nothing else is left */
+    assert_int_equal(rmdir(root), 0);
+    bt_set_log_sink(count_line, NULL);
+    for (int i = 0; i < 2; i++) compile_with_dump(folder, stub_add);
+    bt_set_log_sink(NULL, NULL);
+    assert_int_equal(lines_logged, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_have_addresses),          cmocka_unit_test(parts_are_uploaded_and_downloaded),
@@ -259,6 +302,6 @@ int main(void) {
         cmocka_unit_test(another_type_is_made_anew),     cmocka_unit_test(rows_come_in_their_order),
         cmocka_unit_test(all_dtypes_have_types),         cmocka_unit_test(memory_is_given_where_it_can_be),
         cmocka_unit_test(a_refused_run_changes_nothing), cmocka_unit_test(lost_elements_are_said_to_be),
-        cmocka_unit_test(programs_are_checked)};
+        cmocka_unit_test(programs_are_checked),          cmocka_unit_test(modules_are_written)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
