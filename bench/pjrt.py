@@ -6,7 +6,6 @@ import argparse
 import datetime
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -78,24 +77,25 @@ def measure(row, berth, worker, chosen, folder, problems):
     return statistics.median(ours), statistics.median(theirs), statistics.median(b / a for a, b in zip(ours, theirs))
 
 
-def measure_first(row, chosen):
-    """Seconds from nothing to the first result, but for those of a later call: of berth, of JAX, and of JAX within the compiler alone."""
-    ours, theirs = [], []
-    for _ in range(chosen.first_calls):
+def measure_first(rows, chosen, problems):
+    """By row: seconds of a first call, less those of a later one; of berth, of JAX. Each time in new processes."""
+    times = {row: ([], []) for row in rows}
+    for turn in range(chosen.first_calls):
+        print(f"first calls {turn + 1} of {chosen.first_calls}...", file=sys.stderr, flush=True)
         berth, worker = start(chosen)
         try:
             berth.run("launch", 0)  # the client and its threads are there
             worker.run("launch", "jax_jit", 0)
-            ours.append(berth.ask(f"first {row}"))
-            theirs.append(worker.first(row, peer_of(row, worker)))
+            for row, (ours, theirs) in times.items():
+                both = berth.run(f"first {row}", ""), worker.first(row, peer_of(row, worker))
+                for side, answer in zip((ours, theirs), both):
+                    side.append(answer["first_s"] - answer["later_s"])
+        except Failure as failure:
+            problems.append(str(failure))
         finally:
             berth.close()
             worker.close()
-    for answer in ours:
-        if "error" in answer:
-            raise Failure(f"{row}: berth: {answer['error']}")
-    seconds = [[answer["first_s"] - answer["later_s"] for answer in side] for side in (ours, theirs)]
-    return (*map(statistics.median, seconds), statistics.median(b / a for a, b in zip(*seconds)))
+    return {row: (*map(statistics.median, sides), statistics.median(b / a for a, b in zip(*sides))) for row, sides in times.items() if all(sides)}
 
 
 def line_of(row, figures, good):
@@ -114,12 +114,6 @@ def tables(found, firsts):
         lines += ["", "First calls, less a later one:", "", "| row | berth | JAX | ratio | reached |", "| --- | ---: | ---: | ---: | --- |"]
         lines += [line_of(row, figures, figures[2] >= 1 / MOST_COMPILE) for row, figures in firsts.items()]
     return lines
-
-
-def devices_line(chosen):
-    """What berth says of the plugin."""
-    done = subprocess.run([chosen.berth, "devices"], stdout=subprocess.PIPE, text=True)
-    return next((line.strip() for line in done.stdout.splitlines() if DEVICE in line), "")
 
 
 def write(file, lines, worker, chosen, problems):
@@ -146,13 +140,14 @@ def main():
                 figures = measure(row, berth, worker, chosen, Path(folder), problems)
                 if figures:
                     found[row] = figures
-                if row in FIRST_CALLS and chosen.first_calls:
-                    firsts[row] = measure_first(row, chosen)
+                    print(line_of(row, figures, None), file=sys.stderr, flush=True)
             except Failure as failure:
                 problems.append(str(failure))
                 if not berth.alive():
                     berth = Berth(chosen.berth, chosen.sides)
     berth.close()
+    if chosen.first_calls:
+        firsts = measure_first([row for row in FIRST_CALLS if row in chosen.rows], chosen, problems)
     lines = tables(found, firsts)
     print("\n".join(lines))
     if chosen.write:

@@ -36,7 +36,7 @@ def measure(library, row, request):
     return answer
 
 
-LATER = 5
+LATER = 3
 
 
 def first_call(library, prepare):
