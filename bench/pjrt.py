@@ -23,7 +23,7 @@ STEPS = "step_small step_medium step_large conv_step vae_step gru_step".split()
 # Row: what berth's rate is at least, in JAX's.
 LEAST = {"launch": 1, "launch_wait": 1, "matmul1024": 0.97, "matmul2048": 0.97} | {row: 0.95 for row in STEPS} | {"attention_grad": 0.95}
 ROWS = [*LEAST, "upload", "download"]
-FIRST_CALLS = [*STEPS, "attention_grad"]
+FIRST_CALLS = "step_medium conv_step vae_step gru_step".split()
 MOST_COMPILE = 1.1  # times JAX's
 SHRINK = 4  # copies are of 64 MiB
 DEVICE = "tpu:0"  # the kind that the plugin is said to be of
@@ -33,7 +33,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog="Rows: " + " ".join(ROWS))
     parser.add_argument("rows", nargs="*", metavar="ROW", help="all when none is named")
     parser.add_argument("--write", metavar="FILE", type=Path, help="writes the tables as Markdown too")
-    parser.add_argument("--repetitions", type=int, default=7, help="of each side, in turn (%(default)s)")
+    parser.add_argument("--repetitions", type=int, default=5, help="of each side, in turn (%(default)s)")
     parser.add_argument("--first-calls", type=int, default=5, help="processes of each side for a first call, in turn (%(default)s)")
     parser.add_argument("--berth", metavar="COMMAND", type=Path, help="the command; else it is built")
     parser.add_argument("--inside", metavar="PLUGIN,PYTHON", help=argparse.SUPPRESS)
@@ -117,7 +117,7 @@ def tables(found, firsts):
 
 
 def write(file, lines, worker, chosen, problems):
-    about = (f"{datetime.date.today()}, {machine()}, {chosen.sides.threads} cores; JAX {worker.versions['JAX']} (jaxlib of the same version) and berth, both on the "
+    about = (f"{datetime.date.today()}, {machine()}, {chosen.sides.threads} cores, other work on them (load {chosen.load:.0f}); JAX {worker.versions['JAX']} (jaxlib of the same version) and berth, both on the "
              f"client of xla-cpu-pjrt 0.0.1, without a network. Medians of {chosen.sides.repetitions} in turn, results compared; made by `bench/pjrt.py`. Ratio: the middle of the pairs' "
              "ratios, JAX's time divided by berth's, so above 1 berth is faster.")
     file.write_text("\n".join(["# Beside JAX on one PJRT plugin", "", about, "", *lines, *(f"\n{problem}" for problem in problems)]) + "\n")
@@ -131,6 +131,7 @@ def main():
     os.environ["BERTH_FLAGS"] = ",".join(filter(None, [os.environ.get("BERTH_FLAGS"), f"pjrt_plugins=tpu:{chosen.plugin}"]))
     threads = len(os.sched_getaffinity(0))
     chosen.sides = SimpleNamespace(device=DEVICE, peer_device="cpu", shrink=SHRINK, threads=threads, repetitions=chosen.repetitions, seconds=0)
+    chosen.load = os.getloadavg()[0]
     found, firsts, problems = {}, {}, []
     berth, worker = start(chosen)
     with tempfile.TemporaryDirectory() as folder:

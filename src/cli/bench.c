@@ -10,7 +10,7 @@
 #include "cli/bench_start.h"
 #include "cli/cli.h"
 
-enum { LEAST_REPETITIONS = 5, MOST_REPETITIONS = 50, LATER = 3 };
+enum { LEAST_REPETITIONS = 5, MOST_REPETITIONS = 50, LATER = 2 };
 #define ROW_SECONDS 1.0
 
 typedef struct options {
