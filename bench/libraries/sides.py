@@ -180,7 +180,14 @@ class Berth(Side):
         super().__init__(name, [command, "bench", "--interactive", *target], {"BERTH_FLAGS": ",".join(filter(None, flags))})
 
     def run(self, row, repetition, file=None):
-        answer = self.ask(f"{row} {repetition} {file or ''}")
+        return self.send(row, f"{row} {repetition} {file or ''}")
+
+    def first(self, row):
+        """Of a row that is prepared anew: the first call and later ones."""
+        return self.send(row, f"first {row}")
+
+    def send(self, row, line):
+        answer = self.ask(line)
         if "error" in answer:
             raise Failure(f"{row}: {self.name}: {answer['error']}")
         return answer
