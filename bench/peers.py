@@ -24,7 +24,7 @@ SIDES = (1024, 2048, 4096, 8192, 16384)
 DEVICE_ROWS = ([f"matmul_{kind}_{n}" for n in SIDES[:4] for kind in ("f32", "tf32", "fast_bf16", "bf16")] +
                [f"{kind}_{n}" for n in (512, 1024, 2048) for kind in ("cholesky", "solve", "inv", "qr", "eigh", "svd")] +
                "large_elementwise large_sum large_softmax large_layer_norm large_transpose_add large_gather upload download "
-               "upload_pinned download_pinned inv_many launch launch_100 launch_graph".split() + [f"matmul_{kind}_16384" for kind in ("f32", "tf32", "fast_bf16", "bf16")])
+               "upload_pinned download_pinned inv_many launch launch_wait launch_100 launch_graph".split() + [f"matmul_{kind}_16384" for kind in ("f32", "tf32", "fast_bf16", "bf16")])
 MOST = 25  # repetitions, unless more are asked for
 MEMORY_RUNS = 5
 PAUSE_SECONDS = 0.03  # threads that spin for more work come to rest

@@ -176,7 +176,7 @@ INPUTS |= LARGE_INPUTS
 # ---- rows of launches (src/cli/bench_rows.c)
 
 CALLS, KERNELS, GRAPH_CALLS = 1000, 100, 20
-INPUTS |= {row: lambda: [floats(1, -1, 1, 4)] for row in ("launch", "launch_100", "launch_graph")}
+INPUTS |= {row: lambda: [floats(1, -1, 1, 4)] for row in ("launch", "launch_wait", "launch_100", "launch_graph")}
 
 
 def plain(row, function, to_array, **more):

@@ -4,11 +4,16 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy
+from jax._src import xla_bridge
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, LINEAR_KINDS, LINEAR_SIDES, MILLION, NETWORKS, PLACES, PRODUCT_KINDS,
                     PRODUCT_SIDES, SCAN_STEPS, TOKENS, WHILE_STEPS, Row, batch, gru_inputs, new_function, parameters, plain, resnet18, startup, thin_products)
 from jax_training import MODEL_ROWS
 
+PLUGIN = os.environ.get("BERTH_BENCH_PLUGIN")  # of PJRT, whose client is used in place of JAX's own
+if PLUGIN:
+    xla_bridge.register_plugin("plugin", library_path=PLUGIN)
+    jax.config.update("jax_platforms", "plugin")
 if DEVICE != "cpu":
     jax.config.update("jax_default_matmul_precision", "highest")  # float32 as berth's, not TF32
 VERSIONS = {"JAX": jax.__version__}
@@ -327,6 +332,17 @@ def launches():
     return Row(run, steps=CALLS)
 
 
+def waited_launches():
+    function, x = jax.jit(lambda x: x + 1), jnp.asarray(INPUTS["launch_wait"]()[0])
+
+    def run(repetition):
+        for _ in range(CALLS):
+            result = wait(function(x))
+        return result
+
+    return Row(run, steps=CALLS)
+
+
 # ---- copies from and to the host
 
 
@@ -439,10 +455,11 @@ LINEAR = {"cholesky": jnp.linalg.cholesky, "solve": jnp.linalg.solve, "inv": jnp
           "eigh": lambda x: jnp.linalg.eigh(x)[0], "svd": lambda x: jnp.linalg.svd(x, full_matrices=False)[1]}
 JIT |= {f"{kind}_{n}": compiled(f"{kind}_{n}", LINEAR[kind]) for kind in LINEAR_KINDS for n in LINEAR_SIDES}
 JIT["inv_many"] = compiled("inv_many", jnp.linalg.inv)
-JIT["launch"] = launches
+JIT |= {"launch": launches, "launch_wait": waited_launches}
+if DEVICE != "cpu" or PLUGIN:
+    EAGER |= {"upload": upload("upload", False), "download": download("download")}
 if DEVICE != "cpu":
-    EAGER |= {"upload": upload("upload", False), "upload_pinned": upload("upload_pinned", True), "download": download("download"),
-              "download_pinned": download_pinned}
+    EAGER |= {"upload_pinned": upload("upload_pinned", True), "download_pinned": download_pinned}
 if os.environ.get("BERTH_BENCH_TWO_DEVICES"):
     PEERS = {"jax": {"random100m_mixed": random100m_mixed(identity)}, "jax_jit": {"random100m_mixed": random100m_mixed(jax.jit)}}
 else:

@@ -180,7 +180,14 @@ class Berth(Side):
         super().__init__(name, [command, "bench", "--interactive", *target], {"BERTH_FLAGS": ",".join(filter(None, flags))})
 
     def run(self, row, repetition, file=None):
-        answer = self.ask(f"{row} {repetition} {file or ''}")
+        return self.send(row, f"{row} {repetition} {file or ''}")
+
+    def first(self, row):
+        """Of a row that is prepared anew: the first call and later ones."""
+        return self.send(row, f"first {row}")
+
+    def send(self, row, line):
+        answer = self.ask(line)
         if "error" in answer:
             raise Failure(f"{row}: {self.name}: {answer['error']}")
         return answer
@@ -234,7 +241,14 @@ class Worker(Side):
         return None if os.environ.get("BERTH_BENCH_VERBOSE") else subprocess.DEVNULL
 
     def run(self, row, peer, repetition, file=None):
-        answer = self.ask(json.dumps({"row": row, "peer": peer, "repetition": repetition, "file": file and str(file)}))
+        return self.send(row, peer, repetition=repetition, file=file and str(file))
+
+    def first(self, row, peer):
+        """Of a row that is prepared anew: the first call and later ones."""
+        return self.send(row, peer, first=True)
+
+    def send(self, row, peer, **more):
+        answer = self.ask(json.dumps({"row": row, "peer": peer, **more}))
         if "error" in answer:
             raise Failure(f"peer {peer}: {row}: {answer['error']}")
         return answer

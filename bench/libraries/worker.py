@@ -1,6 +1,6 @@
 """A process of one library: worker.py LIBRARY. Each line of standard input is a JSON object {"row", "peer", "repetition", "file"}:
 the row is run once by that peer and answered by {"seconds"} and, when a file of berth's result is given, {"worst", "allowed"}.
-An object without a row is answered by {"versions", "peers": {peer: [row...]}}, what failed by {"error"}."""
+With "first" the row is prepared anew and runs without a warm-up: {"first_s", "later_s"} of a call, the least of a few later ones. An object without a row is answered by {"versions", "peers": {peer: [row...]}}, what failed by {"error"}."""
 import gc
 import importlib
 import json
@@ -36,6 +36,21 @@ def measure(library, row, request):
     return answer
 
 
+LATER = 2
+
+
+def first_call(library, prepare):
+    start = time.perf_counter()
+    row = prepare()
+    prepared = time.perf_counter() - start
+    seconds = []
+    for i in range(1 + LATER):
+        start = time.perf_counter()
+        library.wait(row.run(i))
+        seconds.append(time.perf_counter() - start)
+    return {"prepare_s": prepared, "first_s": seconds[0], "later_s": min(seconds[1:])}
+
+
 class Library:
     """One row is prepared at a time, by each of the library's peers that is asked for it."""
 
@@ -47,6 +62,8 @@ class Library:
         if "row" not in request:
             return {"versions": self.rows.VERSIONS, "peers": {peer: list(rows) for peer, rows in self.rows.PEERS.items()}}
         row, peer = request["row"], request["peer"]
+        if request.get("first"):
+            return first_call(self.rows, self.rows.PEERS[peer][row])
         if row != self.row:
             self.row, self.prepared = row, {}
             gc.collect()

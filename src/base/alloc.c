@@ -22,10 +22,14 @@ static bool refused(size_t bytes) {
 
 void *bti_alloc(size_t bytes) { return refused(bytes) ? NULL : malloc(bytes ? bytes : 1); }
 
+#define SMALL 1024 /* glibc up to 2.40 has a thread's cache for malloc and none for calloc */
+
 void *bti_calloc(size_t count, size_t bytes) {
     size_t all;
     if (__builtin_mul_overflow(count, bytes, &all) || refused(all)) return NULL;
-    return calloc(count ? count : 1, bytes ? bytes : 1);
+    if (all > SMALL) return calloc(count, bytes);
+    void *memory = malloc(all ? all : 1);
+    return memory ? memset(memory, 0, all) : NULL;
 }
 
 void *bti_realloc(void *memory, size_t bytes) { return refused(bytes) ? NULL : realloc(memory, bytes ? bytes : 1); }

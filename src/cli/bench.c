@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/bench_figures.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_rows.h"
 #include "cli/bench_start.h"
 #include "cli/cli.h"
 
-enum { LEAST_REPETITIONS = 5, MOST_REPETITIONS = 50 };
+enum { LEAST_REPETITIONS = 5, MOST_REPETITIONS = 50, LATER = 2 };
 #define ROW_SECONDS 1.0
 
 typedef struct options {
@@ -185,6 +186,28 @@ static bool serve_line(const bench_row *row, bench_work *work, char *rest) {
     return true;
 }
 
+/* Prepares a row anew and runs it without a warm-up: seconds of the first call, and the least of a few later ones. */
+static bool serve_first(const bench_row *row, const bench_target *target) {
+    double seconds[2] = {0}, start = bti_now_seconds(), prepared = 0;
+    bool good = true;
+    BT_SCOPE {
+        bench_work work = {.target = target};
+        good = !row->prepare || row->prepare(&work);
+        prepared = bti_now_seconds() - start;
+        for (int i = 0; good && i <= LATER; i++) {
+            bench_sample sample;
+            good = bench_run_once(row, &work, NULL, &sample);
+            sample.seconds *= row->steps ? row->steps : 1;
+            if (i < 2 || sample.seconds < seconds[1]) seconds[i > 0] = sample.seconds;
+        }
+        if (row->finish) row->finish(&work);
+    }
+    print_answer(good ? json_pack("{s:s, s:f, s:f, s:f}", "row", row->name, "prepare_s", prepared, "first_s",
+                                  seconds[0], "later_s", seconds[1])
+                      : json_pack("{s:s, s:s}", "row", row->name, "error", bt_error_text()));
+    return good;
+}
+
 typedef struct line_reader {
     char *line;
     size_t size;
@@ -222,13 +245,18 @@ static int serve_rows(char **argv, const bench_target *target) {
     int code = CLI_OK;
     read_line(&in);
     while (in.rest) {
-        const bench_row *row = strcmp(in.line, "copy") ? bench_find_row(argv, in.line) : NULL;
+        bool first = !strcmp(in.line, "first");
+        const char *name = first ? in.rest : in.line;
+        const bench_row *row = strcmp(name, "copy") ? bench_find_row(argv, name) : NULL;
         if (!strcmp(in.line, "copy")) {
             print_answer(json_pack("{s:s, s:f}", "row", "copy", "bytes_per_s", bench_copy_rate(target)));
             read_line(&in);
         } else if (!row) {
             code = CLI_FAILED;
-            print_answer(json_pack("{s:s, s:s}", "row", in.line, "error", "unknown row"));
+            print_answer(json_pack("{s:s, s:s}", "row", name, "error", "unknown row"));
+            read_line(&in);
+        } else if (first) {
+            if (!serve_first(row, target)) code = CLI_FAILED;
             read_line(&in);
         } else if (!serve_row(row, target, &in)) {
             code = CLI_FAILED;

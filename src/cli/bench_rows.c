@@ -257,20 +257,22 @@ static bool prepare_increments(bench_work *work, int kernels) {
 static bool prepare_one_kernel(bench_work *work) { return prepare_increments(work, 1); }
 static bool prepare_many_kernels(bench_work *work) { return prepare_increments(work, KERNELS); }
 
-/* Calls the function `calls` times and releases each result except the last, which is returned. */
-static bt_array *call_repeatedly(bench_work *work, int calls) {
+/* Calls the function `calls` times, by bt_eval or bt_block, and releases each result except the last, which is returned. */
+static bt_array *call_repeatedly(bench_work *work, int calls, bool waits) {
     bt_array *last = NULL;
     for (int i = 0; i < calls; i++) {
         BT_SCOPE {
             bt_array *result = bt_call1(work->function, work->inputs, 1);
-            if (bt_eval(result) != BT_OK || i + 1 == calls) last = bt_keep(result);
+            bt_status status = waits ? bt_block(result) : bt_eval(result);
+            if (status != BT_OK || i + 1 == calls) last = bt_keep(result);
         }
         if (last) break;
     }
     return last;
 }
 
-static bt_array *run_launch(bench_work *work) { return call_repeatedly(work, CALLS); }
+static bt_array *run_launch(bench_work *work) { return call_repeatedly(work, CALLS, false); }
+static bt_array *run_launch_wait(bench_work *work) { return call_repeatedly(work, CALLS, true); }
 
 /* Without fusion, which would make one kernel of them. */
 static bt_array *run_launch_many(bench_work *work, const char *graphs) {
@@ -280,7 +282,7 @@ static bt_array *run_launch_many(bench_work *work, const char *graphs) {
         if (bt_get_flag(names[i], before[i], sizeof before[i]) != BT_OK ||
             bt_set_flag(names[i], i ? graphs : "off") != BT_OK)
             return NULL;
-    bt_array *last = call_repeatedly(work, GRAPH_CALLS);
+    bt_array *last = call_repeatedly(work, GRAPH_CALLS, false);
     bool computed = bt_block(last) == BT_OK; /* on errors the caller waits for it, and gets them */
     for (int i = 0; i < 2; i++)
         if (bt_set_flag(names[i], before[i]) != BT_OK && computed) return NULL;
@@ -349,6 +351,7 @@ static const bench_row large_rows[] = {
 
 static const bench_row launch_rows[] = {
     {"launch", "a call of a function of one small kernel", prepare_one_kernel, run_launch, .steps = CALLS},
+    {"launch_wait", "the same, each waited for", prepare_one_kernel, run_launch_wait, .steps = CALLS},
     {"launch_100", "one of 100 small kernels, launched one by one", prepare_many_kernels, run_launch_single,
      .steps = GRAPH_CALLS},
     {"launch_graph", "the same, launched as a graph", prepare_many_kernels, run_launch_graph, .steps = GRAPH_CALLS},

@@ -5,7 +5,10 @@
 #include "base/libraries.h"
 #include "drivers/pjrt/device.h"
 
+enum { FEW = 512 }; /* bytes */
+
 typedef struct run {
+    uint64_t few[FEW / sizeof(uint64_t)]; /* in place of memory of its own */
     bti_pjrt_device *device;
     bti_pjrt_program *program;
     const uint64_t *addresses;
@@ -24,8 +27,10 @@ static size_t count_of(const bti_pjrt_program *program) {
 
 static bt_status begin_run(run *r) {
     size_t count = count_of(r->program), inputs = (size_t)r->program->input_count;
-    char *memory = bti_calloc(1, count * 3 * sizeof(void *) + inputs * sizeof(int64_t));
+    size_t bytes = count * 3 * sizeof(void *) + inputs * sizeof(int64_t);
+    void *memory = bytes <= sizeof r->few ? r->few : bti_alloc(bytes);
     if (!memory) return bti_no_memory();
+    memset(memory, 0, bytes);
     r->slots = (bti_pjrt_slot **)memory;
     r->buffers = (bti_pjrt_buffer **)(r->slots + count);
     r->handles = (void **)(r->buffers + count);
@@ -37,7 +42,7 @@ static bt_status begin_run(run *r) {
 static void end_run(run *r) {
     for (size_t i = 0; r->slots && i < count_of(r->program); i++) bti_pjrt_buffer_release(r->buffers[i]);
     bti_pjrt_launch_free(r->launch);
-    bti_free(r->slots);
+    if ((void *)r->slots != r->few) bti_free(r->slots);
 }
 
 static bt_status find_slots(run *r) {
@@ -194,7 +199,9 @@ static bt_status run_segment(run *r) {
 }
 
 bt_status bti_pjrt_launch_segment(void *opened, void *program, const uint64_t *addresses) {
-    run r = {.device = opened, .program = program, .addresses = addresses};
+    run r;
+    r.device = opened, r.program = program, r.addresses = addresses;
+    r.launch = NULL, r.slots = NULL, r.event = NULL, r.kept_count = 0;
     BTI_TRY(bti_pjrt_check_lost(r.device));
     bt_status status = run_segment(&r);
     end_run(&r);

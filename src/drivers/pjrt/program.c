@@ -15,7 +15,7 @@
 /* --- options of the compiler, a serialized CompileOptionsProto ----------------------------------------------------------- */
 
 typedef struct options {
-    unsigned char bytes[128];
+    unsigned char bytes[192];
     size_t count;
 } options;
 
@@ -32,13 +32,19 @@ static void add_text(options *to, unsigned tag, const char *text) {
     for (; *text; text++) add_byte(to, (unsigned char)*text);
 }
 
-/* XLA's compiler for CPUs gives the other one of two numbers of which the second is NaN, unless it is told not to. */
-static void keep_nan(options *to) {
+static void turn_off(options *to, const char *flag) {
     options setting = {0}, off = {0};
     add_byte(&off, 0x10), add_byte(&off, 0); /* bool_field */
-    add_text(&setting, 0x0a, "xla_cpu_enable_fast_min_max");
+    add_text(&setting, 0x0a, flag);
     add_message(&setting, 0x12, &off);
     add_message(to, 0x3a, &setting); /* env_option_overrides */
+}
+
+/* XLA's compiler for CPUs gives the other one of two numbers of which the second is NaN, unless it is told not to. Its products by XNNPACK keep the right factor packed and know
+ * it by its address alone, so that other numbers in the same memory, as donation and allocators bring about, count for nothing. */
+static void keep_numbers(options *to) {
+    turn_off(to, "xla_cpu_enable_fast_min_max");
+    turn_off(to, "xla_cpu_use_xnnpack");
 }
 
 /* One replica, one partition; for one device, or, where `id` is negative, for any. Without counts the compiler of XLA's CPU client ends the process. */
@@ -59,7 +65,7 @@ static options make_options(const bti_pjrt_client *client, int id, bool portable
     }
     add_message(&all, 0x1a, &build);                       /* executable_build_options */
     if (portable) add_byte(&all, 0x20), add_byte(&all, 1); /* compile_portable_executable */
-    if (client->is_cpu) keep_nan(&all);
+    if (client->is_cpu) keep_numbers(&all);
     return all;
 }
 
