@@ -298,7 +298,8 @@ static bool read_option(const bti_pjrt_compile *args, stub_program *program) {
     if (at[1] < 4 || memcmp(build, "\x20\x01\x28\x01", 4) != 0) return false;
     program->portable = rest + 2 <= end && rest[0] == 0x20 && rest[1] == 1;
     const unsigned char *setting = rest + 2 * program->portable;
-    if (setting != end && (setting[0] != 0x3a || setting + 2 + setting[1] != end)) return false;
+    while (setting + 2 <= end && setting[0] == 0x3a) setting += 2 + setting[1];
+    if (setting != end) return false;
     if (at[1] == 4) return true;
     if (build[4] != 0x4a || memcmp(build + 6, "\x08\x01\x10\x01\x1a", 5) != 0 || build[12] != 0x0a) return false;
     unsigned id = 0;

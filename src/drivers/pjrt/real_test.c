@@ -114,6 +114,45 @@ static void products(void **state) {
 }
 
 /* With the same address an input gives its memory; with another one, or while a copy holds it, it keeps its elements. */
+/* The right factor is doubled in its own memory. */
+static void a_product_reads_what_is_there_now(void **state) {
+    (void)state;
+    enum { M = 128, K = 784, N = 512 };
+    static const char product_text[] =
+        "func.func @main(%a: tensor<128x784xf32>, %b: tensor<784x512xf32>) -> tensor<128x512xf32> {\n"
+        "  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : "
+        "(tensor<128x784xf32>, tensor<784x512xf32>) -> tensor<128x512xf32>\n"
+        "  %1 = stablehlo.add %0, %0 : tensor<128x512xf32>\n"
+        "  return %1 : tensor<128x512xf32>\n}\n";
+    static const char double_text[] =
+        "func.func @main(%b: tensor<784x512xf32> {tf.aliasing_output = 0 : i32}) -> tensor<784x512xf32> {\n"
+        "  %0 = stablehlo.add %b, %b : tensor<784x512xf32>\n"
+        "  return %0 : tensor<784x512xf32>\n}\n";
+    static float a[M * K], b[K * N], expected[M * N];
+    const bti_type types[] = {FLOATS(M, K), FLOATS(K, N), FLOATS(M, N)}, doubled[] = {FLOATS(K, N), FLOATS(K, N)};
+    void *product, *twice;
+    bti_pjrt_device *device = devices[0];
+    for (int i = 0; i < M * K; i++) a[i] = 1;
+    for (int i = 0; i < K * N; i++) b[i] = 1;
+    OK(load_segment(device, product_text, 2, 1, types, NULL, &product));
+    OK(load_segment(device, double_text, 1, 1, doubled, (int[]){0}, &twice));
+    uint64_t at[] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b),
+                     new_memory(device, sizeof expected)};
+    OK(pjrt->launch_segment(device, twice, (uint64_t[]){at[1], at[1]})); /* from here on in memory of the plugin's */
+    for (int i = 0; i < 3; i++) {
+        OK(pjrt->launch_segment(device, product, at));
+        for (int j = 0; j < M * N; j++) expected[j] = (float)(2 * K * (2 << i));
+        expect_floats(device, at[2], expected, M * N);
+        OK(pjrt->launch_segment(device, twice, (uint64_t[]){at[1], at[1]}));
+    }
+    finish(device);
+    pjrt->free(device, at[0], sizeof a);
+    pjrt->free(device, at[1], sizeof b);
+    pjrt->free(device, at[2], sizeof expected);
+    pjrt->program_free(device, NULL, product);
+    pjrt->program_free(device, NULL, twice);
+}
+
 static void memory_is_given(void **state) {
     (void)state;
     const float a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40}, sum[] = {11, 22, 33, 44}, twice[] = {21, 42, 63, 84};
@@ -336,6 +375,7 @@ int main(void) {
                                        cmocka_unit_test(devices_share_a_program),
                                        cmocka_unit_test(a_program_for_one_device),
                                        cmocka_unit_test(products),
+                                       cmocka_unit_test(a_product_reads_what_is_there_now),
                                        cmocka_unit_test(memory_is_given),
                                        cmocka_unit_test(dtypes_go_there_and_back),
                                        cmocka_unit_test(layouts_and_other_types),
