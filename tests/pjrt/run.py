@@ -85,7 +85,8 @@ class Place:
                 "BERTH_PJRT_PLUGIN": str(self.plugin), "BERTH_DIGITS": str(self.copy(ROOT / "examples/data/digits.csv")), "BERTH_TEST_DRAW": str(DRAW)} | settings
 
     def flags(self, kind):
-        return f"pjrt_plugins={kind}:{self.plugin},opencl_cpu=gpu,default_device={kind}:0"  # PoCL, if it is there, is no accelerator then
+        """PoCL, where it is installed, is no accelerator beside the plugin's."""
+        return f"pjrt_plugins={kind}:{self.plugin},default_device={kind}:0" + (",opencl_cpu=gpu" if kind == "acc" else "")
 
     def run(self, command, settings, limit=None):
         """Its exit status and what it printed."""
@@ -179,7 +180,7 @@ def run_tests(place, words, how):
         sys.exit(f"tests/pjrt/run.py: no test's name contains {' or '.join(words)}")
     counts = {}
     failed = [test.name for test in tests if not passes(place, test, counts)]
-    print(f"pjrt: {len(tests) - len(failed)} of {len(tests)} tests passed on {place.plugin.name}, {how}: " + ", ".join(f"{n} {what}" for what, n in counts.items()) +
+    print(f"pjrt: {len(tests) - len(failed)} of {len(tests)} tests passed on {place.plugin.name}, {how}" + "".join(f", {n} {what}" for what, n in counts.items()) +
           "".join(f"; {name} failed" for name in failed))
     return 1 if failed else 0
 
