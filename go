@@ -24,7 +24,8 @@ help() {
 ./go test PRESET [CTEST-ARGS]  build, then run the tests: ./go test release -L unit -R shape
 ./go asan | ubsan | tsan       build with that sanitizer and run the tests; CTest arguments may follow
 ./go valgrind [CTEST-ARGS]     the tests labelled valgrind, under valgrind
-./go golden [--emulated] FILE...  compare with reference files; --emulated: on an emulated GPU of NVIDIA's
+./go golden [--emulated | --pjrt] FILE...  compare with reference files; --emulated: on an emulated GPU of NVIDIA's;
+                               --pjrt: on XLA's CPU client from PyPI, taken for a TPU
 ./go format                    format the sources (clang-format)
 ./go lint [FILE...]            clang-tidy over src
 BERTH_CHECK_MINUTES limits `check` (75; no limit with --long or --peers). BERTH_TEST_DEVICES names the devices that tests run on.
@@ -247,9 +248,9 @@ part_export() {
     build release golden || return 1
     noted '^stablehlo:' python3 tests/stablehlo/run.py
 }
-# The driver of PJRT plugins on a real one, XLA's CPU client.
+# On a real PJRT plugin, XLA's CPU client: the driver, reference files, conformance, training, examples, random programs.
 part_pjrt() {
-    build release drivers.pjrt.real_test || return 1
+    build release libberth berth golden drivers.pjrt.real_test tests.conformance_test random_programs || return 1
     noted '^pjrt:' python3 tests/pjrt/run.py
 }
 # Modules of StableHLO compiled ahead of time by libtpu, without a TPU, and by XLA's compiler for GPUs.
@@ -367,6 +368,11 @@ golden)
         find_nvrtc
         build release golden emulated >/dev/null
         program=("$PWD/build/release/tests/emulated" --gpus 4 "${program[@]}")
+    elif [ "$1" = --pjrt ]; then
+        shift
+        install "${packages_build[@]}" python3-pip
+        build release golden >/dev/null
+        program=(python3 "$PWD/tests/pjrt/run.py" --golden)
     else
         install "${packages_build[@]}"
         build release golden >/dev/null

@@ -94,7 +94,7 @@ static void use_flags(const char *label) {
         char flags[400];
         const char *path = getenv("BERTH_PJRT_PLUGIN");
         if (!path) fail_msg("BERTH_PJRT_PLUGIN names no plugin");
-        snprintf(flags, sizeof flags, "pjrt_plugins=%s:%s", label, path);
+        snprintf(flags, sizeof flags, "pjrt_plugins=%s:%s,opencl_cpu=gpu", label, path); /* acc:0 is the plugin's */
         return fresh(flags);
     }
     if (!is_cuda(label)) return fresh(strcmp(label, "timed") ? "devices=sim:gpu*2@256M" : "devices=sim:h200*2@256M");

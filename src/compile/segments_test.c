@@ -1,5 +1,6 @@
 /* What devices that load graphs run at once. Device 1 is one of them, device 0 is not. */
 #include "compile/compile_test.h"
+#include "ir/host.h"
 
 static void plan_segments(bti_node *const *wanted, int count) {
     graph_devices = 2;
@@ -8,7 +9,8 @@ static void plan_segments(bti_node *const *wanted, int count) {
     graph_devices = 0;
     for (size_t s = 0; s < plan.steps.count; s++)
         if (plan.steps.items[s].device == 1)
-            assert_true(plan.steps.items[s].kind == BTI_STEP_SEGMENT || plan.steps.items[s].kind == BTI_STEP_COPY);
+            assert_true(plan.steps.items[s].kind == BTI_STEP_SEGMENT || plan.steps.items[s].kind == BTI_STEP_COPY ||
+                        plan.steps.items[s].op == BTI_OP_callback);
     for (size_t i = 0; i < plan.inner.count; i++) assert_int_equal(plan.inner.items[i].device, 1);
 }
 #define SEGMENTS(...) plan_segments((bti_node *[]){__VA_ARGS__}, COUNT(((bti_node *[]){__VA_ARGS__})))
@@ -109,6 +111,47 @@ static void what_is_given_up_makes_room(void **state) {
     assert_int_equal(plan.donations.items[0].output, -1);
 }
 
+/* An index that a kernel reads beside a segment's output has no memory. */
+static void kernels_elsewhere_read_indices(void **state) {
+    bti_node *numbers = op(BTI_OP_iota, 0, SHAPE(4), NO_ATTR, 0, NULL);
+    bti_node *wide = OP(expand, 0, SHAPE(4, 4), NO_ATTR, OP(reshape, 0, SHAPE(1, 4), NO_ATTR, numbers));
+    SEGMENTS(sum(0, map(1, matrix(1)), wide));
+    assert_int_equal(plan.steps.count, 3);
+    assert_int_equal(step(0)->kind, BTI_STEP_SEGMENT);
+    int indices = 0;
+    for (int i = 0; i < step(2)->input_count; i++) indices += bti_plan_operand(&plan, step(2), i)->storage == -1;
+    assert_int_equal(indices, 1);
+}
+
+static bti_node *call(bti_node *x) {
+    static bti_host_function host = {.refs = 1}; /* never released */
+    bti_node *node = OP(callback, 1, SHAPE(4, 4), NO_ATTR, x);
+    node->host = bti_host_retain(&host);
+    return node;
+}
+
+/* The second one reads what was there a segment earlier, and waits for the first one all the same. */
+static void callbacks_keep_their_order(void **state) {
+    bti_node *x = map(1, matrix(1)), *y = sum(1, x, map(0, x));
+    bti_node *first = call(y), *second = call(x);
+    SEGMENTS(first, second);
+    int called = 0, segments = 0;
+    for (int s = 0; s < (int)plan.steps.count; s++) {
+        segments += step(s)->kind == BTI_STEP_SEGMENT;
+        if (step(s)->op != BTI_OP_callback || step(s)->kind == BTI_STEP_SEGMENT) continue;
+        assert_ptr_equal(step(s)->node, called++ ? second : first);
+        assert_int_equal(segments, 2);
+    }
+    assert_int_equal(called, 2);
+
+    bti_node *through = call(map(1, matrix(1)));
+    SEGMENTS(map(1, through)); /* it does not wait for the host */
+    assert_int_equal(plan.steps.count, 2);
+    assert_int_equal(step(0)->kind, BTI_STEP_SEGMENT);
+    assert_int_equal(step(0)->inner_count, 2);
+    assert_int_equal(step(1)->op, BTI_OP_callback);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(all_is_one),
@@ -117,6 +160,8 @@ int main(void) {
         TEST(numbers_are_made_again),
         TEST(arrays_without_elements_are_no_operands),
         TEST(what_is_given_up_makes_room),
+        TEST(kernels_elsewhere_read_indices),
+        TEST(callbacks_keep_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,36 @@ static void what_has_no_elements_is_written(void **state) {
     bti_str_free(&text);
 }
 
+/* 3 and the start of the rows are in the argument behind the inputs, in the order of the steps; 1 is in the text, and so is what is taken of a computed array. */
+static void numbers_are_left_open(void **state) {
+    bti_node *x = leaf(1, SHAPE(6, 2)), *three = constant(1, 0x4008000000000000),
+             *one = constant(1, 0x3ff0000000000000);
+    bti_node *rows = OP(slice, 1, SHAPE(2, 2), ATTR(3, 0, 1, 1), x);
+    bti_node *row = OP(slice, 1, SHAPE(1, 2), ATTR(1, 0, 1, 1), OP(sqrt, 1, SHAPE(2, 2), NO_ATTR, rows));
+    bti_node *last = OP(reshape, 1, SCALAR, NO_ATTR, OP(slice, 1, SHAPE(1, 1), ATTR(0, 1, 1, 1), row));
+    PLAN(OP(sub, 1, SCALAR, NO_ATTR, OP(add, 1, SCALAR, NO_ATTR, last, three), one));
+    bti_hlo_numbers numbers = {0};
+    bti_str text = {0};
+    assert_int_equal(bti_stablehlo_segment(&plan, &plan.steps.items[0], NONE, true, &numbers, &text), BT_OK);
+    const char *const parts[] = {
+        "@main(%0: tensor<6x2xf32>, %1: tensor<2xui64>) -> (tensor<f32>)",
+        "\"stablehlo.slice\"(%1) {start_indices = array<i64: 0>, limit_indices = array<i64: 1>",
+        "\"stablehlo.dynamic_slice\"(%0, %4, %5) {slice_sizes = array<i64: 2, 2>}",
+        "\"stablehlo.slice\"(%7) {start_indices = array<i64: 1, 0>",
+        "\"stablehlo.slice\"(%1) {start_indices = array<i64: 1>, limit_indices = array<i64: 2>",
+        "(tensor<ui64>) -> tensor<ui32>",
+        "\"stablehlo.bitcast_convert\"(%13) : (tensor<ui32>) -> tensor<f32>",
+        "value = dense<0x3F800000> : tensor<f32>",
+    };
+    for (int i = 0; i < COUNT(parts); i++)
+        if (!strstr(bti_str_text(&text), parts[i])) fail_msg("no %s in\n%s", parts[i], bti_str_text(&text));
+    assert_int_equal(numbers.count, 2);
+    assert_int_equal(numbers.items[0], 3);
+    assert_int_equal(numbers.items[1], 0x40400000);
+    bti_vec_free(&numbers);
+    bti_str_free(&text);
+}
+
 static int use_graphs(void **state) {
     graph_devices = 2;
     fusing = BTI_FUSED;
@@ -76,6 +106,7 @@ int main(void) {
         TEST(a_text_has_its_operations),
         TEST(results_are_what_others_read),
         TEST(what_has_no_elements_is_written),
+        TEST(numbers_are_left_open),
     };
     return cmocka_run_group_tests(tests, use_graphs, NULL);
 }

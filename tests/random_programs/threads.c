@@ -1,5 +1,6 @@
 /* Eight threads run one program at once: they read the same recorded graph, each from another value on; record it again over the same leaves, changed in ways that their plans
- * share or do not; and call one function that sets a variable. Each gets the bits that one thread gets alone, and no update is lost. */
+ * share or do not; and call one function that sets a variable. Each gets the bits that one thread gets alone, and no update is lost.
+ * On TPUs only nearly these bits: what other threads have computed by then is cut from the segments, and XLA rounds another program otherwise. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static void expect(team *t, const char *what) {
 static void expect_results(team *t, bt_array *const *results) {
     outcomes out;
     keep_results(results, t->exact, t->count, &out);
-    expect(t, differ(&t->wanted[0], &out, true));
+    expect(t, differ(&t->wanted[0], &out, !moves_to_tpus));
     free_outcomes(&out);
 }
 
@@ -48,7 +49,7 @@ static void record_again(team *t, int number) {
         outcomes out;
         int variant = (number / 2 + round * 3) % VARIANTS; /* two threads at a time have the same */
         run_variant(t->seed, variant, t->given.leaf, &out);
-        expect(t, differ(&t->wanted[variant], &out, true));
+        expect(t, differ(&t->wanted[variant], &out, !moves_to_tpus));
         free_outcomes(&out);
     }
 }
