@@ -83,7 +83,8 @@ void bti_keep_takes(bti_fuser *fuser) {
         const bti_step *step = &plan->steps.items[s];
         bti_group_member *member = &fuser->members[s];
         bti_node *node = (bti_node *)step->node;
-        if (!bti_is_take(step) || member->why == BTI_WHY_RESULT || !atomic_load(&node->handles)) continue;
+        if (!bti_is_take(step) || bti_step_is_inner(fuser->planner, step)) continue;
+        if (member->why == BTI_WHY_RESULT || !atomic_load(&node->handles)) continue;
         if (!member->why && fuser->groups.items[bti_group_of(fuser, (int32_t)s)].kernel) continue;
         bti_plan_result kept = {node, plan->operands.items[step->first_operand + step->input_count], -1};
         if (!bti_vec_push(&plan->results, kept)) fuser->planner->failed = true;

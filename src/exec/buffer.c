@@ -114,7 +114,7 @@ void bti_buffer_give_back(bti_buffer *buffer, uint64_t busy_until) {
 }
 
 static void destroy(bti_buffer *buffer) {
-    if (buffer->packed) bti_packed_drop(buffer);
+    if (bti_packed_is_any(buffer)) bti_packed_drop(buffer);
     if (buffer->pending)
         atomic_fetch_sub_explicit(&pending[buffer->device], (int64_t)buffer->bytes, memory_order_relaxed);
     if (buffer->loan.end) buffer->loan.end(buffer->loan.lender);

@@ -68,10 +68,28 @@ static bool device_is_late(bti_run *run, const bti_step *step) {
     return true;
 }
 
-static void run_step(bti_run *run, size_t s) {
+/* Before the host reads what earlier steps of the task made. A device that loads graphs tells an error of its launches once, to who waits first: then the steps that are not complete have failed, and not only the one that
+ * waits. */
+static bool earlier_failed(const bti_run_task *task, size_t s) {
+    const bti_plan *plan = &task->run->prepared->plan;
+    const bti_step *step = &plan->steps.items[s];
+    bool waits = step->kind == BTI_STEP_COPY || bti_step_is_host(step);
+    if (!waits || s == task->plan->first || !bti_device_target(step->device)->graphs) return false;
+    bt_status status = bti_device_finish(step->device);
+    if (status == BT_OK) return false;
+    for (size_t earlier = task->plan->first; earlier <= s; earlier++) {
+        bti_error *error = bti_error_at(task->run->places[earlier], status, "%s", bt_error_text());
+        fail_outputs(task->run, &plan->steps.items[earlier], error);
+        bti_error_release(error);
+    }
+    return true;
+}
+
+static void run_step(const bti_run_task *task, size_t s) {
+    bti_run *run = task->run;
     const bti_step *step = &run->prepared->plan.steps.items[s];
     const bti_ready_step *ready = &run->prepared->steps[s];
-    if (inputs_failed(run, step) || device_is_late(run, step)) return;
+    if (inputs_failed(run, step) || device_is_late(run, step) || earlier_failed(task, s)) return;
     int depth = bti_call_begin(NULL); /* an error names the place that enqueued it, not the one that waits */
     bti_place waiting = bti_call_set_place(run->places[s]);
     bti_timing_start start = bti_trace_step_begin(step);
@@ -220,7 +238,7 @@ static bt_status launch_task(bti_run_task *task) {
     bool traced = bti_trace_on() && bti_device_marks(device);
     if (traced) bti_device_time_into(device, &task->timings);
     if (!launch_recorded(task, traced, &status))
-        for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task->run, s);
+        for (size_t s = task->plan->first; s < task->plan->last; s++) run_step(task, s);
     if (!traced) return status;
     bti_device_time_into(device, NULL);
     if (!bti_device_is_async(device) || bti_device_has_clock(device))

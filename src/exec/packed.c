@@ -53,7 +53,7 @@ static void unlist_memory(bti_packed *layout) {
 static void unlist(bti_packed *layout) {
     bti_packed **link = &layout->source->packed;
     while (*link != layout) link = &(*link)->next;
-    *link = layout->next;
+    __atomic_store_n(link, layout->next, __ATOMIC_RELEASE);
     layout->source = NULL;
     if (layout->block) unlist_memory(layout);
 }
@@ -90,7 +90,7 @@ static bti_packed *note(bti_buffer *source, const bti_packed_key *key) {
     layout->source = source;
     layout->key = *key;
     layout->next = source->packed;
-    source->packed = layout;
+    __atomic_store_n(&source->packed, layout, __ATOMIC_RELEASE);
     return take_oldest_noted(source);
 }
 
@@ -132,9 +132,10 @@ bti_packed *bti_packed_find(bti_buffer *source, const bti_packed_key *key, size_
 }
 
 void bti_packed_drop(bti_buffer *source) {
-    for (bti_packed *layout = source->packed; layout; layout = source->packed) {
+    while (bti_packed_is_any(source)) {
         bti_lock_take(&lock);
-        if ((layout = source->packed)) unlist(layout);
+        bti_packed *layout = source->packed;
+        if (layout) unlist(layout);
         bti_lock_give(&lock);
         bti_packed_release(layout);
     }

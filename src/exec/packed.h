@@ -20,6 +20,10 @@ bti_packed *bti_packed_find(bti_buffer *source, const bti_packed_key *key, size_
 bti_work_packed bti_packed_memory(bti_packed *layout);
 void bti_packed_release(bti_packed *layout); /* NULL is fine */
 
+/* Whether there is any; another thread may free it meanwhile. */
+static inline bool bti_packed_is_any(const bti_buffer *source) {
+    return __atomic_load_n(&source->packed, __ATOMIC_ACQUIRE) != NULL;
+}
 /* All that was made of the source: its elements go. */
 void bti_packed_drop(bti_buffer *source);
 /* All on the device, but what is in use. */

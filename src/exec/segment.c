@@ -63,18 +63,25 @@ static bti_segment_source *new_source(const written *w) {
 
 /* --- numbers ----------------------------------------------------------------------------------------------------------- */
 
-enum { KNOWN = 1024 };
+enum { SETS = 256, WAYS = 4 };
 
 /* Whether a text that leaves these numbers open came lately with others; remembers it. Threads that come at once may miss it: then a program is compiled for its numbers alone. */
 static bool comes_with_others(const written *w) {
-    static atomic_uint_fast64_t texts[KNOWN], with[KNOWN];
+    static atomic_uint_fast64_t texts[SETS][WAYS], with[SETS][WAYS];
+    static atomic_uint turn;
     uint64_t text = XXH3_64bits(bti_str_text(&w->text), w->text.length) | 1;
     uint64_t numbers = XXH3_64bits(w->numbers.items, w->numbers.count * sizeof *w->numbers.items) | 1;
-    atomic_uint_fast64_t *at = &with[text / 2 % KNOWN];
-    bool known = atomic_exchange_explicit(&texts[text / 2 % KNOWN], text, memory_order_relaxed) == text;
-    uint64_t before = known ? atomic_load_explicit(at, memory_order_relaxed) : numbers;
-    atomic_store_explicit(at, before == numbers ? numbers : 0, memory_order_relaxed); /* 0: with several, from now on */
-    return before != numbers;
+    unsigned set = (unsigned)(text >> 1) % SETS;
+    for (int way = 0; way < WAYS; way++) {
+        if (atomic_load_explicit(&texts[set][way], memory_order_relaxed) != text) continue;
+        if (atomic_load_explicit(&with[set][way], memory_order_relaxed) == numbers) return false;
+        atomic_store_explicit(&with[set][way], 0, memory_order_relaxed); /* with several, from now on */
+        return true;
+    }
+    unsigned way = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % WAYS;
+    atomic_store_explicit(&texts[set][way], text, memory_order_relaxed);
+    atomic_store_explicit(&with[set][way], numbers, memory_order_relaxed);
+    return false;
 }
 
 static bt_status write_module(written *w, bool open) {

@@ -34,7 +34,7 @@ static bt_function *network(bt_shared *w, bool updates) {
 
 /* Of kernels that are `value` everywhere. */
 static void expect_of(bt_array *y, double value, int line) {
-    static float got[PIXELS];
+    static _Thread_local float got[PIXELS];
     double each = CHANNELS * 9 * value, wanted = each > 0 ? each * CHANNELS * 9 * value : 0;
     if (bt_read(y, got, (size_t)bt_count(y) * sizeof *got) != BT_OK) fail_msg("line %d: %s", line, bt_error_text());
     for (int64_t i = 0; i < bt_count(y); i++)

@@ -87,7 +87,10 @@ static bt_status send_bytes(bti_pjrt_device *device, const bti_pjrt_store *store
     BTI_TRY(bti_pjrt_try(device, "an upload", device->calls->buffer_from_host(&args)));
     buffer->handle = args.buffer;
     *event = args.done;
-    return args.buffer && args.done ? BT_OK : bti_fail(BT_INTERNAL, "%s: an upload gave no buffer", device->name);
+    if (args.buffer && args.done) return BT_OK;
+    if (args.done) (void)bti_pjrt_await(device, "an upload", args.done); /* it reads the bytes until then */
+    *event = NULL;
+    return bti_fail(BT_INTERNAL, "%s: an upload gave no buffer", device->name);
 }
 
 static bt_status make_buffer(bti_pjrt_device *device, bti_pjrt_store *store, bti_pjrt_buffer *buffer) {

@@ -102,10 +102,6 @@ static bt_status compile_for(bti_pjrt_device *device, const bti_pjrt_program *pr
     return compile(device, program->text, program->bytes, &how, executable);
 }
 
-bt_status bti_pjrt_compile_own(bti_pjrt_device *device, bti_pjrt_program *program) {
-    return compile_for(device, program, &program->own[device->index]);
-}
-
 static bt_status compile_program(bti_pjrt_device *device, bti_pjrt_program *program) {
     bti_pjrt_client *client = device->client;
     options alone = make_options(client, -1, false), portable = make_options(client, -1, true);
@@ -116,20 +112,34 @@ static bt_status compile_program(bti_pjrt_device *device, bti_pjrt_program *prog
         if (status == BT_OK || atomic_load(&client->portable) > 0) return status;
         if (status != BT_UNIMPLEMENTED && status != BT_INVALID_ARGUMENT) return status;
     }
-    return compile_for(device, program, &program->executable);
+    int unknown = 0;
+    BTI_TRY(compile_for(device, program, &program->executable));
+    atomic_compare_exchange_strong(&client->portable, &unknown, -1); /* it refuses such programs */
+    return BT_OK;
 }
 
 /* The program has so many results as the source says. */
-static bt_status check_outputs(bti_pjrt_device *device, const bti_pjrt_program *program) {
+static bt_status check_outputs(bti_pjrt_device *device, void *executable, int outputs) {
     const bti_pjrt_calls *calls = device->calls;
-    bti_pjrt_get unloaded = {.size = BTI_PJRT_SIZE(bti_pjrt_get, result), .object = program->executable};
+    bti_pjrt_get unloaded = {.size = BTI_PJRT_SIZE(bti_pjrt_get, result), .object = executable};
     BTI_TRY(bti_pjrt_try(device, "a program's results", calls->loaded_executable(&unloaded)));
+    if (!unloaded.result) return bti_fail(BT_INTERNAL, "%s: a compiled segment is no program", device->name);
     bti_pjrt_size count = {.size = BTI_PJRT_SIZE(bti_pjrt_size, result), .object = unloaded.result};
     bt_status status = bti_pjrt_try(device, "a program's results", calls->executable_outputs(&count));
     bti_pjrt_drop(calls, calls->executable_destroy, unloaded.result);
-    if (status != BT_OK || count.result == (size_t)program->output_count) return status;
+    if (status != BT_OK || count.result == (size_t)outputs) return status;
     return bti_fail(BT_INTERNAL, "%s: the compiled segment has %zu results; the plan has %d", device->name,
-                    count.result, program->output_count);
+                    count.result, outputs);
+}
+
+bt_status bti_pjrt_compile_own(bti_pjrt_device *device, bti_pjrt_program *program) {
+    void **own = &program->own[device->index];
+    BTI_TRY(compile_for(device, program, own));
+    bt_status status = check_outputs(device, *own, program->output_count);
+    if (status == BT_OK) return BT_OK;
+    bti_pjrt_drop(device->calls, device->calls->loaded_destroy, *own);
+    *own = NULL;
+    return status;
 }
 
 /* --- modules as files: the flag pjrt_dump -------------------------------------------------------------------------------- */
@@ -207,7 +217,7 @@ static bt_status make_program(bti_pjrt_device *device, const bti_segment_source 
     program->client = device->client;
     dump(source);
     bt_status status = copy_source(program, source) ? compile_program(device, program) : bti_no_memory();
-    if (status == BT_OK) status = check_outputs(device, program);
+    if (status == BT_OK) status = check_outputs(device, program->executable, program->output_count);
     if (status == BT_OK)
         *made = program;
     else

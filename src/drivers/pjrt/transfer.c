@@ -148,10 +148,12 @@ static bt_status move(bti_pjrt_device *target, const bti_pjrt_buffer *from, bti_
     if (status == BT_UNIMPLEMENTED && calls->buffer_to_memory && calls->device_memory) {
         status = bti_pjrt_try(target, "its memory", calls->device_memory(&memory));
         args.target = memory.result;
+        if (status == BT_OK && !memory.result) status = BT_UNIMPLEMENTED;
         if (status == BT_OK) status = bti_pjrt_try(target, "a copy between devices", calls->buffer_to_memory(&args));
     }
     if (status == BT_UNIMPLEMENTED) return bti_fail(status, "%s takes no copies of other devices", target->name);
     if (status != BT_OK) return status;
+    if (!args.result) return bti_fail(BT_INTERNAL, "%s: a copy between devices gave no buffer", target->name);
     to->handle = args.result;
     bti_pjrt_get ready = {.size = BTI_PJRT_SIZE(bti_pjrt_get, result), .object = to->handle};
     BTI_TRY(bti_pjrt_try(target, "a copy between devices", calls->buffer_ready(&ready)));

@@ -279,7 +279,7 @@ bti_hlo_value bti_hlo_elementwise(bti_hlo *w, const bti_node *node, const bti_hl
     bti_hlo_value wide[2] = {in[0], in[bti_op_info(op)->arity - 1]};
     bool widened = computes_wide(node, in);
     for (int i = 0; i < 2 && widened; i++) wide[i] = bti_hlo_convert(w, wide[i], BT_F32);
-    if (op == BTI_OP_div && is_number(node->inputs[1])) wide[1] = hidden(w, wide[1]);
+    if (op == BTI_OP_div && (w->divides_by_number || is_number(node->inputs[1]))) wide[1] = hidden(w, wide[1]);
     bti_hlo_value made = rule == BTI_FLOAT ? write_float(w, op, wide) : write_number(w, op, wide);
     return widened ? bti_hlo_convert(w, made, (bt_dtype)node->dtype) : made;
 }

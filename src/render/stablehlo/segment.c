@@ -21,6 +21,7 @@ typedef struct made {
     void *elements;      /* of what no input goes into, and is small; else NULL */
     bool is_repeated;    /* they are one element, repeated */
     bool is_argument;
+    bool is_exponent;
 } made;
 
 typedef struct segment {
@@ -122,7 +123,7 @@ static bool stays(const bti_plan *plan, const bti_step *step) {
 /* How many numbers of the step are given: itself, or where a part of an argument begins. */
 static int given_of(const segment *s, const bti_step *step) {
     if (!s->numbers) return 0;
-    if (step->op == BTI_OP_const) return !stays(s->plan, step);
+    if (step->op == BTI_OP_const) return !made_of(s, step, 0)->is_exponent && !stays(s->plan, step);
     if (step->op != BTI_OP_slice || !made_of(s, step, 0)->is_argument) return 0;
     const bti_value *x = bti_plan_operand(s->plan, step, 0), *part = bti_plan_output(s->plan, step, 0);
     int count = 0;
@@ -137,6 +138,16 @@ static int64_t count_given(const segment *s, const bti_step *step) {
     int64_t count = 0;
     for (int i = 0; i < step->inner_count; i++) count += given_of(s, &s->plan->inner.items[step->first_inner + i]);
     return count;
+}
+
+/* Compilers make products of powers by numbers that they know. */
+static void mark_exponents(segment *s, const bti_step *step) {
+    for (int i = step->inner_count; i-- > 0;) {
+        const bti_step *inner = &s->plan->inner.items[step->first_inner + i];
+        bool moves = bti_op_info((bti_op)inner->op)->class == BTI_MOVEMENT || inner->op == BTI_OP_cast;
+        if (inner->op == BTI_OP_pow) made_of(s, inner, 1)->is_exponent = true;
+        if (moves && made_of(s, inner, 1)->is_exponent) made_of(s, inner, 0)->is_exponent = true;
+    }
 }
 
 /* The next element of the argument, in the number's dtype. */
@@ -194,7 +205,9 @@ static void write_operation(segment *s, const bti_step *step) {
         write_empty(s, step, i);
         in[i] = made_of(s, step, i)->value;
     }
+    w->divides_by_number = step->op == BTI_OP_div && made_of(s, step, 1)->elements;
     bti_hlo_node(w, step->node, in);
+    w->divides_by_number = false;
     int64_t at = bti_number_of(&w->numbers, step->node);
     for (int o = 0; o < step->output_count && at >= 0 && w->status == BT_OK; o++)
         made_of(s, step, step->input_count + o)->value = w->values.items[at + o];
@@ -237,6 +250,7 @@ bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *step, cons
         bti_hlo_argument(w, !i, argument, aliases[i]);
         *made_of(&s, step, i) = (made){.value = argument, .is_argument = true};
     }
+    mark_exponents(&s, step);
     int64_t given = count_given(&s, step);
     if (given) {
         s.given = (bti_hlo_value){w->next++, -1, {.dtype = BT_U64, .rank = 1, .shape = {given}}};

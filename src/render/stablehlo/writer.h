@@ -21,6 +21,7 @@ typedef struct bti_hlo {
     bti_numbers numbers;      /* of a node: where in `values` its results begin */
     bti_hlo_values values;    /* grows; values of tuples lie one after the other */
     bool highest;             /* products of float32 are exact */
+    bool divides_by_number;   /* the node that is written next */
     void (*write_nodes)(struct bti_hlo *w, bti_node *const *nodes,
                         int count); /* those of a region, whose inputs have values */
     bt_status status;               /* the first failure; its cause is in the error record */

@@ -2,17 +2,17 @@
 
 #if defined(__AVX512F__)
 enum { TURN_LANES = 16 };
-typedef uint32_t turn_vector __attribute__((vector_size(64), aligned(4)));
+typedef uint32_t turn_vector __attribute__((vector_size(64)));
 #define TURN_LOW 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define TURN_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
 #elif defined(__AVX2__)
 enum { TURN_LANES = 8 };
-typedef uint32_t turn_vector __attribute__((vector_size(32), aligned(4)));
+typedef uint32_t turn_vector __attribute__((vector_size(32)));
 #define TURN_LOW 0, 8, 1, 9, 2, 10, 3, 11
 #define TURN_HIGH 4, 12, 5, 13, 6, 14, 7, 15
 #else
 enum { TURN_LANES = 4 };
-typedef uint32_t turn_vector __attribute__((vector_size(16), aligned(4)));
+typedef uint32_t turn_vector __attribute__((vector_size(16)));
 #define TURN_LOW 0, 4, 1, 5
 #define TURN_HIGH 2, 6, 3, 7
 #endif
