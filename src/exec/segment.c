@@ -20,12 +20,6 @@ static int alias_of(const bti_plan *plan, const bti_step *step, int input) {
     return -1;
 }
 
-static bti_type type_of(const bti_value *value) {
-    bti_type type = {.dtype = value->dtype, .rank = value->rank};
-    memcpy(type.shape, value->shape, sizeof type.shape);
-    return type;
-}
-
 /* What is written of a segment. */
 typedef struct written {
     const bti_plan *plan;
@@ -46,7 +40,7 @@ static bti_segment_source *new_source(const written *w) {
     int *aliases = (int *)(types + operands);
     char *text = (char *)(aliases + inputs + given);
     for (int o = 0; o < inputs + w->step->output_count; o++)
-        types[o < inputs ? o : o + given] = type_of(bti_plan_operand(w->plan, w->step, o));
+        types[o < inputs ? o : o + given] = bti_value_type(bti_plan_operand(w->plan, w->step, o));
     if (given) types[inputs] = (bti_type){.dtype = BT_U64, .rank = 1, .shape = {(int64_t)w->numbers.count}};
     memcpy(aliases, w->aliases, (size_t)(inputs + given) * sizeof *aliases);
     memcpy(text, bti_str_text(&w->text), w->text.length + 1);
@@ -92,7 +86,8 @@ static bt_status write_module(written *w, bool open) {
 
 static bt_status write_segment(written *w) {
     BTI_TRY(write_module(w, true));
-    return w->numbers.count && comes_with_others(w) ? BT_OK : write_module(w, false);
+    return !w->numbers.count || comes_with_others(w) ? BT_OK
+                                                     : write_module(w, false); /* none is open, or they are others */
 }
 
 static bt_status give_numbers(const written *w, bti_block **given) {

@@ -3,6 +3,8 @@
 #ifndef BTI_IR_PLAN_H
 #define BTI_IR_PLAN_H
 
+#include <string.h>
+
 #include "base/label.h"
 #include "base/vec.h"
 #include "ir/kernel.h"
@@ -48,6 +50,11 @@ typedef struct bti_value {
     int64_t shape[BTI_MAX_RANK];
     bti_layout layout;
 } bti_value;
+static inline bti_type bti_value_type(const bti_value *value) {
+    bti_type type = {.dtype = value->dtype, .rank = value->rank};
+    memcpy(type.shape, value->shape, sizeof type.shape);
+    return type;
+}
 /* Bytes of its elements, as they are read or written: an axis of stride 0 counts once. */
 int64_t bti_value_bytes(const bti_value *value);
 

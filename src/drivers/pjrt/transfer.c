@@ -43,27 +43,28 @@ static bt_status writable(bti_pjrt_device *device, bti_pjrt_slot *slot, size_t o
     return status;
 }
 
-bt_status bti_pjrt_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
-    bti_pjrt_device *device = opened;
+/* Where to write these bytes, in a store that the caller releases. */
+static bt_status begin_writing(bti_pjrt_device *device, uint64_t address, size_t bytes, bti_pjrt_store **store,
+                               size_t *offset) {
     bti_pjrt_slot *slot;
+    BTI_TRY(bti_pjrt_check_lost(device));
+    BTI_TRY(bti_pjrt_find(device, address, bytes, &slot, offset));
+    return writable(device, slot, *offset, bytes, store);
+}
+
+bt_status bti_pjrt_upload(void *opened, uint64_t address, const void *host, size_t bytes) {
     bti_pjrt_store *store;
     size_t offset;
-    BTI_TRY(bti_pjrt_check_lost(device));
-    BTI_TRY(bti_pjrt_find(device, address, bytes, &slot, &offset));
-    BTI_TRY(writable(device, slot, offset, bytes, &store));
+    BTI_TRY(begin_writing(opened, address, bytes, &store, &offset));
     memcpy(store->at + offset, host, bytes);
     bti_pjrt_store_release(store);
     return BT_OK;
 }
 
 bt_status bti_pjrt_fill(void *opened, uint64_t address, int byte, size_t bytes) {
-    bti_pjrt_device *device = opened;
-    bti_pjrt_slot *slot;
     bti_pjrt_store *store;
     size_t offset;
-    BTI_TRY(bti_pjrt_check_lost(device));
-    BTI_TRY(bti_pjrt_find(device, address, bytes, &slot, &offset));
-    BTI_TRY(writable(device, slot, offset, bytes, &store));
+    BTI_TRY(begin_writing(opened, address, bytes, &store, &offset));
     memset(store->at + offset, byte, bytes);
     bti_pjrt_store_release(store);
     return BT_OK;

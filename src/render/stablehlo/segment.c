@@ -32,12 +32,6 @@ typedef struct segment {
     bti_hlo_value given; /* the argument with these */
 } segment;
 
-static bti_type type_of_value(const bti_value *value) {
-    bti_type type = {.dtype = value->dtype, .rank = value->rank};
-    memcpy(type.shape, value->shape, sizeof type.shape);
-    return type;
-}
-
 static made *made_of(const segment *s, const bti_step *step, int operand) {
     return &s->of[bti_plan_operand(s->plan, step, operand)->storage];
 }
@@ -163,7 +157,7 @@ static bti_hlo_value give(segment *s, bti_type type, uint64_t bits) {
 }
 
 static void give_number(segment *s, const bti_step *step) {
-    const bti_type type = type_of_value(bti_plan_output(s->plan, step, 0));
+    const bti_type type = bti_value_type(bti_plan_output(s->plan, step, 0));
     uint64_t bits = 0;
     bti_operand output = {.address = (uint64_t)(uintptr_t)&bits, .dtype = type.dtype};
     bti_attr number = {.constant = {s->plan->scalars.items[step->first_scalar]}};
@@ -176,7 +170,7 @@ static void give_number(segment *s, const bti_step *step) {
 static void give_part(segment *s, const bti_step *step) {
     bti_hlo *w = &s->w;
     const bti_value *x = bti_plan_operand(s->plan, step, 0);
-    const bti_type part = type_of_value(bti_plan_output(s->plan, step, 0)), start = bti_hlo_scalar(BT_I64);
+    const bti_type part = bti_value_type(bti_plan_output(s->plan, step, 0)), start = bti_hlo_scalar(BT_I64);
     bti_hlo_value in[1 + BTI_MAX_RANK] = {made_of(s, step, 0)->value};
     for (int i = 0; i < part.rank; i++)
         in[1 + i] = part.shape[i] == x->shape[i] ? bti_hlo_number(w, start, 0)
@@ -191,7 +185,7 @@ static void give_part(segment *s, const bti_step *step) {
 static void write_empty(segment *s, const bti_step *step, int input) {
     made *m = made_of(s, step, input);
     if (m->value.type.rank < 0)
-        m->value = bti_hlo_number(&s->w, type_of_value(bti_plan_operand(s->plan, step, input)), 0);
+        m->value = bti_hlo_number(&s->w, bti_value_type(bti_plan_operand(s->plan, step, input)), 0);
 }
 
 static void write_operation(segment *s, const bti_step *step) {
@@ -220,7 +214,7 @@ static void write_step(segment *s, const bti_step *step) {
         (step->op == BTI_OP_const ? give_number : give_part)(s, step);
         return;
     }
-    bti_type type = type_of_value(bti_plan_output(s->plan, step, 0));
+    bti_type type = bti_value_type(bti_plan_output(s->plan, step, 0));
     bool computed = is_computed(s, step);
     if (computed) compute(s, step);
     if (s->w.status != BT_OK) return;
@@ -234,7 +228,7 @@ static void write_step(segment *s, const bti_step *step) {
 
 static void write_result_types(segment *s, const bti_step *step) {
     for (int o = 0; o < step->output_count; o++)
-        bti_hlo_result_type(&s->w, !o, type_of_value(bti_plan_output(s->plan, step, o)));
+        bti_hlo_result_type(&s->w, !o, bti_value_type(bti_plan_output(s->plan, step, o)));
 }
 
 bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *step, const int *aliases, bool highest,
@@ -246,7 +240,7 @@ bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *step, cons
     for (size_t i = 0; i < plan->storages.count; i++) s.of[i].value.type.rank = -1;
     bti_hlo_begin_module(w, "berth");
     for (int i = 0; i < step->input_count; i++) {
-        bti_hlo_value argument = {w->next++, -1, type_of_value(bti_plan_operand(plan, step, i))};
+        bti_hlo_value argument = {w->next++, -1, bti_value_type(bti_plan_operand(plan, step, i))};
         bti_hlo_argument(w, !i, argument, aliases[i]);
         *made_of(&s, step, i) = (made){.value = argument, .is_argument = true};
     }
