@@ -45,7 +45,7 @@ def parse():
 
 def go_inside(chosen):
     """Installs what is needed, and begins again without a network."""
-    plugin = plugin_tests.find_plugin()
+    plugin = plugin_tests.plugins.find("xla-cpu-pjrt")
     python = install("jax", folder_of_peers(), "cpu")
     chosen.berth = chosen.berth or build_berth()
     command = ["unshare", *([] if os.getuid() == 0 else ["-r"]), "-n"]
