@@ -64,7 +64,7 @@ static inline bool bti_loads_graphs(const bti_planner *planner, int device) {
 /* Whether the step is a part of a segment: what such a device does by itself. */
 static inline bool bti_step_is_inner(const bti_planner *planner, const bti_step *step) {
     if (step->kind != BTI_STEP_WORK || !bti_loads_graphs(planner, step->device)) return false;
-    return !bti_step_is_host(step) || bti_host_has_graph(step->node->host);
+    return !bti_step_is_host(step) || step->node->host->in_graphs;
 }
 static inline bti_value *bti_plan_value(bti_planner *planner, int32_t value) {
     return &planner->plan->values.items[value];

@@ -35,15 +35,14 @@ struct bti_host_function {
     void (*lines)(const bt_elements *input, const bti_attr *attr, bti_fft_lines *lines);
     void (*factor)(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
                    bti_factor *factor);
+    bool
+        in_graphs; /* with `lines` or `factor`: devices that load graphs have it among their operations; else the host calls it */
 };
 
 /* Whether its kernel runs on such a device; else the host calls it. */
 static inline bool bti_host_has_kernel(const bti_host_function *function, bti_language language) {
     return function->texts[language] != NULL;
 }
-
-/* Whether devices that load graphs have it among their operations; else the host calls it. */
-static inline bool bti_host_has_graph(const bti_host_function *function) { return function->lines; }
 
 static inline bti_host_function *bti_host_retain(bti_host_function *function) {
     if (function) atomic_fetch_add_explicit(&function->refs, 1, memory_order_relaxed);

@@ -47,14 +47,15 @@ static bt_custom_gradient_fn gradient_transform;
 static bt_custom_tangent_fn tangent_transform;
 static bt_custom_batch_fn batch_transform;
 static void keep_static(bti_host_function *function) { (void)function; /* it is static */ }
-static bti_custom_operation transform = {.head = {.refs = 1, .free = keep_static, .name = "fft", .lines = tell_lines},
-                                         .given = {.name = "fft",
-                                                   .results = 1,
-                                                   .run = run_transform,
-                                                   .shape = shape_transform,
-                                                   .gradient = gradient_transform,
-                                                   .tangent = tangent_transform,
-                                                   .batch = batch_transform}};
+static bti_custom_operation transform = {
+    .head = {.refs = 1, .free = keep_static, .name = "fft", .lines = tell_lines, .in_graphs = true},
+    .given = {.name = "fft",
+              .results = 1,
+              .run = run_transform,
+              .shape = shape_transform,
+              .gradient = gradient_transform,
+              .tangent = tangent_transform,
+              .batch = batch_transform}};
 static void fill_transform(void) { bti_custom_fill(&transform); }
 
 /* A line of one point is what it was. */

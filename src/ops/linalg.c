@@ -78,29 +78,29 @@ static bt_custom_tangent_fn tangent_cholesky, tangent_solve, tangent_triangle, t
     tangent_log_determinant, tangent_qr, tangent_eigh, tangent_svd;
 static bt_custom_batch_fn batch_all;
 static void keep(bti_host_function *function) { (void)function; /* they are static */ }
-#define ROW(title, count, which, shape_rule)                                                \
-    {                                                                                       \
-        .head = {.refs = 1, .free = keep, .name = title, .factor = tell_factor}, .given = { \
-            .name = title,                                                                  \
-            .results = count,                                                               \
-            .run = run_##which,                                                             \
-            .shape = shape_##shape_rule,                                                    \
-            .gradient = gradient_##which,                                                   \
-            .tangent = tangent_##which,                                                     \
-            .batch = batch_all                                                              \
-        }                                                                                   \
+#define ROW(title, count, which, shape_rule, graph)                                                             \
+    {                                                                                                           \
+        .head = {.refs = 1, .free = keep, .name = title, .factor = tell_factor, .in_graphs = graph}, .given = { \
+            .name = title,                                                                                      \
+            .results = count,                                                                                   \
+            .run = run_##which,                                                                                 \
+            .shape = shape_##shape_rule,                                                                        \
+            .gradient = gradient_##which,                                                                       \
+            .tangent = tangent_##which,                                                                         \
+            .batch = batch_all                                                                                  \
+        }                                                                                                       \
     }
 static void tell_factor(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
                         bti_factor *factor);
 static bti_custom_operation operations[BTI_FACTOR_KINDS] = {
-    [BTI_FACTOR_CHOLESKY] = ROW("cholesky", 1, cholesky, same),
-    [BTI_FACTOR_SOLVE] = ROW("solve", 1, solve, of_right),
-    [BTI_FACTOR_TRIANGLE] = ROW("triangular_solve", 1, triangle, of_right),
-    [BTI_FACTOR_DETERMINANT] = ROW("det", 1, determinant, determinant),
-    [BTI_FACTOR_LOG_DETERMINANT] = ROW("slogdet", 2, log_determinant, log_determinant),
-    [BTI_FACTOR_QR] = ROW("qr", 2, qr, qr),
-    [BTI_FACTOR_EIGH] = ROW("eigh", 2, eigh, eigh),
-    [BTI_FACTOR_SVD] = ROW("svd", 3, svd, svd),
+    [BTI_FACTOR_CHOLESKY] = ROW("cholesky", 1, cholesky, same, true),
+    [BTI_FACTOR_SOLVE] = ROW("solve", 1, solve, of_right, false),
+    [BTI_FACTOR_TRIANGLE] = ROW("triangular_solve", 1, triangle, of_right, true),
+    [BTI_FACTOR_DETERMINANT] = ROW("det", 1, determinant, determinant, false),
+    [BTI_FACTOR_LOG_DETERMINANT] = ROW("slogdet", 2, log_determinant, log_determinant, false),
+    [BTI_FACTOR_QR] = ROW("qr", 2, qr, qr, false),
+    [BTI_FACTOR_EIGH] = ROW("eigh", 2, eigh, eigh, false),
+    [BTI_FACTOR_SVD] = ROW("svd", 3, svd, svd, false),
 };
 
 static void tell_factor(const bti_host_function *function, const bt_elements *inputs, int count, const bti_attr *attr,
