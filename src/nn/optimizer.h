@@ -9,11 +9,13 @@
 /* --- rules ------------------------------------------------------------------------------------------------------------ */
 
 #define BTI_RULE_STATES 3 /* per parameter, at most */
+#define BTI_STEP 2        /* the state of a rule that corrects: float64, how many updates there were */
 
 /* One parameter in one step. All arrays have the dtype that the step computes in; rate is a scalar. */
 typedef struct bti_rule_step {
     bt_array *parameter, *grad, *rate;
     bt_array *states[BTI_RULE_STATES]; /* replaced by the new ones; NULL: not used */
+    bt_array *corrections[2];          /* of a rule that corrects */
     double decay;
 } bti_rule_step;
 
@@ -23,6 +25,8 @@ typedef struct bti_optimizer_rule {
     const char
         *states[BTI_RULE_STATES]; /* their names; "step" is a float64 scalar, the others are like the parameter */
     double beta2, epsilon, decay; /* defaults that differ between rules */
+    /* (optional) What the rule needs of the number of the step, its state BTI_STEP, which is one more by now: for several parameters at once, steps [N] -> corrections [N] each; or of one parameter, []. */
+    void (*correct)(const bt_optimizer_options *numbers, bt_array *steps, bt_dtype dtype, bt_array *corrections[2]);
     bt_array *(*update)(const bt_optimizer_options *numbers, bti_rule_step *step); /* the new parameter */
 } bti_optimizer_rule;
 

@@ -1,4 +1,6 @@
 /* A step: the new values of parameters and states, recorded; set together, or handed out as the updates of a function. */
+#include <string.h>
+
 #include "array/place.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -13,6 +15,7 @@ typedef struct live {
     bti_optimizer_entry *entry;
     int common; /* index into step.commons */
     bt_array *grad;
+    bt_array *step, *corrections[2]; /* of a rule that corrects */
 } live;
 
 /* What the step knows of parameters on the same devices, whose updates are computed at the same place. */
@@ -179,6 +182,42 @@ static bt_status clip_grads(step *s) {
     return BT_OK;
 }
 
+/* --- corrections ------------------------------------------------------------------------------------------------------ */
+
+static bool corrected_alike(const live *a, const live *b) {
+    return a->common == b->common && a->entry->dtype == b->entry->dtype;
+}
+
+/* Those of all parameters at one place come from one array of their steps: powers of float64 are long programs where they are emulated. */
+static void correct_alike(step *s, int first, bt_array **steps) {
+    const bti_optimizer_rule *rule = s->optimizer->rule;
+    const live *like = &s->live[first];
+    bt_array *corrections[2];
+    int alike = 0, at = 0;
+    for (int i = first; i < s->count; i++)
+        if (corrected_alike(&s->live[i], like)) steps[alike++] = s->live[i].step;
+    rule->correct(&s->optimizer->numbers, alike > 1 ? bt_stack(steps, alike, 0) : steps[0], like->entry->dtype,
+                  corrections);
+    for (int i = first; i < s->count; i++) {
+        live *l = &s->live[i];
+        if (!corrected_alike(l, like)) continue;
+        for (int k = 0; k < 2; k++) l->corrections[k] = alike > 1 ? bt_index(corrections[k], 0, at) : corrections[k];
+        at++;
+    }
+}
+
+static bt_status correct_all(step *s) {
+    if (!s->optimizer->rule->correct || !s->count) return BT_OK;
+    bt_array **steps = bti_alloc((size_t)s->count * sizeof *steps);
+    if (!steps) return bti_no_memory();
+    for (int i = 0; i < s->count; i++)
+        s->live[i].step = bt_add(bt_value(s->live[i].entry->states[BTI_STEP]), bt_num(1));
+    for (int i = 0; i < s->count; i++)
+        if (!s->live[i].corrections[0]) correct_alike(s, i, steps);
+    bti_free(steps);
+    return BT_OK;
+}
+
 /* --- parameters ------------------------------------------------------------------------------------------------------- */
 
 static bt_array *make_rate(const common_step *c, bt_dtype dtype, double factor) {
@@ -215,6 +254,8 @@ static bt_status update_parameter(step *s, const live *l) {
                        .decay = atomic_load(&e->decay)};
     if (!r.rate) return bti_no_memory();
     for (int k = 0; k < BTI_RULE_STATES; k++) r.states[k] = old[k] = e->states[k] ? bt_value(e->states[k]) : NULL;
+    memcpy(r.corrections, l->corrections, sizeof r.corrections);
+    if (l->step) r.states[BTI_STEP] = l->step;
     bt_array *after = o->rule->update(&o->numbers, &r);
     for (int k = 0; k < BTI_RULE_STATES; k++)
         if (old[k]) add_update(s, e->states[k], choose(go, r.states[k], old[k]));
@@ -254,6 +295,7 @@ static bt_status collect_updates(step *s, bt_shared *const *parameters, bt_array
     }
     if (s->optimizer->numbers.loss_scale > 0) find_finite(s);
     BTI_TRY(clip_grads(s));
+    BTI_TRY(correct_all(s));
     for (int i = 0; i < s->count; i++) BTI_TRY(update_named(s, &s->live[i]));
     update_commons(s);
     return BT_OK;

@@ -348,6 +348,41 @@ static void decisions_make_no_plans(void **state) {
     }
 }
 
+/* Parameters of two dtypes, of which some begin later: together as each in an optimiser of its own. */
+static void each_parameter_counts_its_steps(void **state) {
+    (void)state;
+    enum { COUNT_ALL = 5 };
+    static const int begins[COUNT_ALL] = {0, 2, 0, 1, 2};
+    BT_SCOPE {
+        bt_optimizer *together = bt_adamw(0.1);
+        bt_shared *ours[COUNT_ALL], *alone[COUNT_ALL];
+        bt_optimizer *each[COUNT_ALL];
+        for (int i = 0; i < COUNT_ALL; i++) {
+            bt_array *x = bt_full(0.5 + i, i % 2 ? BT_F64 : BT_F32, 3);
+            ours[i] = bt_shared_new(x, "cpu"), alone[i] = bt_shared_new(x, "cpu"), each[i] = bt_adamw(0.1);
+        }
+        for (int k = 0; k < 4; k++) {
+            bt_shared *taken[COUNT_ALL];
+            bt_array *grads[COUNT_ALL];
+            int count = 0;
+            for (int i = 0; i < COUNT_ALL; i++) {
+                if (k < begins[i]) continue;
+                taken[count] = ours[i];
+                grads[count++] = bt_mul(bt_value(ours[i]), bt_num(0.3 * (k + 1)));
+                bt_array *grad = bt_mul(bt_value(alone[i]), bt_num(0.3 * (k + 1)));
+                OK(bt_optimizer_step(each[i], &alone[i], &grad, 1));
+            }
+            OK(bt_optimizer_step(together, taken, grads, count));
+        }
+        for (int i = 0; i < COUNT_ALL; i++) {
+            double is[3], should[3], near = i % 2 ? 1e-14 : 1e-7;
+            OK(bt_read(bt_cast(bt_value(ours[i]), BT_F64), is, sizeof is));
+            OK(bt_read(bt_cast(bt_value(alone[i]), BT_F64), should, sizeof should));
+            for (int j = 0; j < 3; j++) assert_true(fabs(is[j] - should[j]) <= near * fabs(should[j]));
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(steps_are_those_of_pytorch, finish),
@@ -356,6 +391,7 @@ int main(void) {
         cmocka_unit_test_teardown(schedules_are_those_of_pytorch, finish),
         cmocka_unit_test_teardown(rates_make_no_plans, finish),
         cmocka_unit_test_teardown(decisions_make_no_plans, finish),
+        cmocka_unit_test_teardown(each_parameter_counts_its_steps, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

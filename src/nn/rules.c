@@ -38,17 +38,21 @@ static bt_array *correction(double beta, bt_array *step, bt_dtype dtype) {
     return bt_cast(bt_sub(bt_num(1), bt_pow(bt_num(beta), step)), dtype);
 }
 
+static void adam_corrections(const bt_optimizer_options *numbers, bt_array *steps, bt_dtype dtype,
+                             bt_array *corrections[2]) {
+    corrections[0] = correction(numbers->beta1, steps, dtype);
+    corrections[1] = correction(numbers->beta2, steps, dtype);
+}
+
 /* The states of Adam after a gradient; returns what the mean is divided by: the corrected root and epsilon. */
 static bt_array *adam_states(const bt_optimizer_options *numbers, bti_rule_step *s, bt_array *grad,
                              bt_array **mean_hat) {
     bt_array *mean = mix(s->states[0], grad, numbers->beta1);
     bt_array *square = mix(s->states[1], bt_square(grad), numbers->beta2);
-    bt_array *step = bt_add(s->states[2], bt_num(1));
-    *mean_hat = bt_div(mean, correction(numbers->beta1, step, bt_dtype_of(mean)));
-    bt_array *square_hat = bt_div(square, correction(numbers->beta2, step, bt_dtype_of(square)));
+    *mean_hat = bt_div(mean, s->corrections[0]);
+    bt_array *square_hat = bt_div(square, s->corrections[1]);
     s->states[0] = mean;
     s->states[1] = square;
-    s->states[2] = step;
     return bt_add(bt_sqrt(square_hat), bt_num(numbers->epsilon));
 }
 
@@ -103,17 +107,19 @@ const bti_optimizer_rule bti_optimizer_rules[BTI_RULES] = {
     [BTI_ADAM_RULE] = {.name = "adam",
                        .call = "bt_adam",
                        .options = BTI_KNOWS_BETAS | BTI_KNOWS_EPSILON,
-                       .states = {"mean", "square", "step"},
+                       .states = {"mean", "square", [BTI_STEP] = "step"},
                        .beta2 = 0.999,
                        .epsilon = 1e-8,
+                       .correct = adam_corrections,
                        .update = update_adam},
     [BTI_ADAMW] = {.name = "adamw",
                    .call = "bt_adamw",
                    .options = BTI_KNOWS_BETAS | BTI_KNOWS_EPSILON,
-                   .states = {"mean", "square", "step"},
+                   .states = {"mean", "square", [BTI_STEP] = "step"},
                    .beta2 = 0.999,
                    .epsilon = 1e-8,
                    .decay = 0.01,
+                   .correct = adam_corrections,
                    .update = update_adamw},
     [BTI_RMSPROP] = {.name = "rmsprop",
                      .call = "bt_rmsprop",
