@@ -19,11 +19,11 @@ import run as plugin_tests  # noqa: E402
 from report import machine, time_text  # noqa: E402
 from sides import Berth, Failure, Worker, build_berth, folder_of_peers, install, refuse_unknown  # noqa: E402
 
-STEPS = "step_small step_medium step_large conv_step vae_step gru_step".split()
+STEPS = "step_small step_medium step_large conv_step vae_step gru_step gpt_step".split()
 # Row: what berth's rate is at least, in JAX's.
 LEAST = {"launch": 1, "launch_wait": 1, "matmul1024": 0.97, "matmul2048": 0.97} | {row: 0.95 for row in STEPS} | {"attention_grad": 0.95}
 ROWS = [*LEAST, "upload", "download"]
-FIRST_CALLS = "step_medium conv_step vae_step gru_step".split()
+FIRST_CALLS = "step_medium conv_step vae_step gru_step gpt_step".split()
 MOST_COMPILE = 1.1  # times JAX's
 SHRINK = 4  # copies are of 64 MiB
 DEVICE = "tpu:0"  # the kind that the plugin is said to be of

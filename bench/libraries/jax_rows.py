@@ -8,6 +8,7 @@ from jax._src import xla_bridge
 
 from common import (ADDS, CALLS, CHECKED_STEPS, CONVS, DEVICE, INPUTS, LINEAR_KINDS, LINEAR_SIDES, MILLION, NETWORKS, PLACES, PRODUCT_KINDS,
                     PRODUCT_SIDES, SCAN_STEPS, TOKENS, WHILE_STEPS, Row, batch, gru_inputs, new_function, parameters, plain, resnet18, startup, thin_products)
+from jax_gpt import GPT_ROWS
 from jax_training import MODEL_ROWS
 
 PLUGIN = os.environ.get("BERTH_BENCH_PLUGIN")  # of PJRT, whose client is used in place of JAX's own
@@ -441,7 +442,7 @@ JIT = {
     "hvp": compiled("hvp", curvature),
     "compile": compile_new,
     **{name: step(name) for name in NETWORKS},
-    **MODEL_ROWS,
+    **MODEL_ROWS, **GPT_ROWS,
     "gru_forward": gru_forward,
     "gru_step": gru_step,
     "scan_steps": scan_steps,

@@ -25,28 +25,34 @@ def vae_loss(p, x, noise):
     return (pixels - 0.5 * (1 + log_variance - mean**2 - jnp.exp(log_variance)).sum()) / len(x)
 
 
-def model_step(row, loss_of):
-    def one(values, *inputs):
-        loss, grads = jax.value_and_grad(loss_of)(values, *inputs)
+def training(inputs, parameters, loss_of, rate):
+    """Steps of SGD. inputs(), parameters(): NumPy arrays."""
+
+    def one(values, *given):
+        loss, grads = jax.value_and_grad(loss_of)(values, *given)
         return [value - rate * grad for value, grad in zip(values, grads)], loss
 
     def prepare():
-        given = [jnp.asarray(x) for x in inputs]
+        given = [jnp.asarray(x) for x in inputs()]
         call = jax.jit(one, donate_argnums=0)
-        state = {"values": [jnp.array(value) for value in model_parameters(row)]}
+        state = {"values": [jnp.array(value) for value in parameters()]}
 
         def run(repetition):
             state["values"], loss = call(state["values"], *given)
             return jax.block_until_ready((state["values"], loss))[1]
 
         def check():
-            state["values"] = [jnp.array(value) for value in model_parameters(row)]
+            state["values"] = [jnp.array(value) for value in parameters()]
             return jnp.stack([run(0) for _ in range(CHECKED_STEPS)])
 
         return Row(run, check)
 
-    inputs, _, rate = MODELS[row]
     return prepare
+
+
+def model_step(row, loss_of):
+    inputs, _, rate = MODELS[row]
+    return training(lambda: inputs, lambda: model_parameters(row), loss_of, rate)
 
 
 MODEL_ROWS = {"conv_step": model_step("conv_step", conv_loss), "vae_step": model_step("vae_step", vae_loss)}

@@ -1,25 +1,8 @@
 """The training steps of src/cli/bench_gpt.c in PyTorch: float32, and bfloat16 by torch.autocast."""
-import numpy
 from torch.nn import functional
 
-from common import floats, integers
+from gpt_model import BATCH, HEADS, PLACES, RATE, WIDTH, WORDS, inputs, layers_of, parameters
 from torch_training import training
-
-BATCH, PLACES, WIDTH, HEADS, LAYERS, WORDS, RATE = 4, 256, 384, 6, 4, 8192, 0.1
-SHAPES = [(WIDTH,), (WIDTH,), (WIDTH, 3 * WIDTH), (3 * WIDTH,), (WIDTH, WIDTH), (WIDTH,), (WIDTH,), (WIDTH,), (WIDTH, 4 * WIDTH), (4 * WIDTH,),
-          (4 * WIDTH, WIDTH), (WIDTH,)]
-
-
-def parameters():
-    """Matrices of layers as functional.linear takes them: transposed."""
-    found = [floats(10, -0.05, 0.05, WORDS, WIDTH), floats(11, -0.05, 0.05, PLACES, WIDTH)]
-    for _ in range(LAYERS):
-        for place, shape in enumerate(SHAPES):
-            if len(shape) == 1:
-                found.append((numpy.ones if place in (0, 6) else numpy.zeros)(shape, numpy.float32))
-            else:
-                found.append(numpy.ascontiguousarray(floats(10 + len(found), -0.05, 0.05, *shape).T))
-    return found + [numpy.ones(WIDTH, numpy.float32), numpy.zeros(WIDTH, numpy.float32)]
 
 
 def attend(qkv):
@@ -35,11 +18,11 @@ def layer(x, p):
 
 def loss_of(p, words, following):
     x = functional.embedding(words, p[0]) + p[1]
-    for first in range(2, 2 + len(SHAPES) * LAYERS, len(SHAPES)):
-        x = layer(x, p[first:first + len(SHAPES)])
+    for of_layer in layers_of(p):
+        x = layer(x, of_layer)
     logits = functional.linear(functional.layer_norm(x, (WIDTH,), p[-2], p[-1]), p[0])
     return functional.cross_entropy(logits.view(-1, WORDS), following.view(-1))
 
 
 def gpt_step(autocast):
-    return training([integers(seed, WORDS, BATCH, PLACES) for seed in (1, 2)], parameters, loss_of, RATE, autocast)
+    return training(inputs(), lambda: parameters(transposed=True), loss_of, RATE, autocast)

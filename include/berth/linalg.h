@@ -10,7 +10,7 @@ extern "C" {
 
 /* Matrices are the last two axes [..., M, N] of an array, the axes before them a batch; each is taken by itself. Floats (integers become floats) and complex numbers: float32, float64, complex64
  * and complex128; float16 and bfloat16 are computed in float32. The host computes them by LAPACK, which is in OpenBLAS (libopenblas0-openmp): arrays of other devices are copied to
- * it and back; without it they are UNIMPLEMENTED. On NVIDIA's GPUs cuSOLVER computes those of matrices that are not small, where it is found (flag cusolver_rows). One matrix is one core's, so that results do not depend on the number of threads. The last two axes have known sizes. What has no result
+ * it and back; without it they are UNIMPLEMENTED. On NVIDIA's GPUs cuSOLVER computes those of matrices that are not small, where it is found (flag cusolver_rows); TPUs and other devices of PJRT plugins compute Cholesky's factor and triangular systems, which StableHLO has. One matrix is one core's, so that results do not depend on the number of threads. The last two axes have known sizes. What has no result
  * (a matrix that is not positive definite, elements that are not finite) is NaN. Gradients are JAX's, those of symmetric matrices symmetric; bt_jvp, and bt_hessian and bt_hvp by it, have
  * no rule for qr, eigh, svd and lstsq, whose gradients have gradients. Of complex matrices they are those of berth/complex.h: dL/dx + i dL/dy. The adjoint a^H, the conjugate of the transpose,
  * takes the place of the transpose; eigenvalues, singular values and the logarithm of a determinant are real. */
