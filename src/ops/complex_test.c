@@ -95,6 +95,9 @@ static void refuses(void **state) {
     BAD(bit_not, bt_bit_not(numbers()), why);
     BAD(conv, bt_conv(bt_reshape(numbers(), 1, 1, 3), bt_ones(BT_F32, 1, 1, 1)), why);
     BAD(scatter_max, bt_scatter_max(numbers(), I32((1), 0), C64((1), 1), 0), why);
+    BAD(quantize_scale, bt_quantize_scale(numbers(), BT_ALL, BT_I8), why);
+    BAD(quantize, bt_quantize(numbers(), 1, BT_F8E4M3), why);
+    BAD(dequantize, bt_dequantize(numbers(), 1), why);
     BAD(linspace, bt_linspace(0, 1, 3, BT_C64), "only floats");
     BAD(bitcast, bt_bitcast(numbers(), BT_U64), "complex numbers with none");
     BAD(complex, bt_complex(numbers(), 1), "must be real");
