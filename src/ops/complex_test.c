@@ -150,6 +150,17 @@ static void corners(void **state) {
         NEAR(bt_div(C64((1), 1e30F + 1e30F * I), C64((1), 1e30F + 1e30F * I)), ones);
         NEAR(bt_mul(bt_abs(C64((1), 3e30F + 4e30F * I)), bt_num(1e-30)), F32((1), 5));
         NEAR(bt_tanh(C64((1), 60 + 1 * I)), ones);
+        NEAR(bt_imag(bt_exp(C64((2), 100, -100))), F32((2), 0, 0));
+        NEAR(bt_cast(bt_isinf(bt_real(bt_exp(C64((2), 100, -100)))), BT_F32), F32((2), 1, 0));
+        NEAR(bt_imag(bt_expm1(C64((1), 100))), F32((1), 0));
+        NEAR(bt_imag(bt_sinh(C64((1), -100))), F32((1), 0));
+        NEAR(bt_real(bt_sin(C64((1), 100 * I))), F32((1), 0));
+        NEAR(bt_grad1(bt_sum(bt_imag(bt_exp(zero))), zero), C64((1), 1 * I));
+        NEAR(bt_log1p(C64((2), 1e30F, 1e-30F)), C64((2), 69.07755279F, 1e-30F));
+        NEAR(bt_grad1(bt_sum(bt_real(bt_log1p(bt_mul(ones, 4096)))), ones), C64((1), 4096 / 4097.F));
+        NEAR(bt_sigmoid(C64((3), -200 + 1 * I, 200 + 1 * I, -200)), C64((3), 0, 1, 0));
+        bt_array *infinite = F32((2), INFINITY, -INFINITY), *root = bt_sqrt(bt_complex(F32((2), 1, -1), infinite));
+        NEAR(bt_cast(bt_eq(bt_imag(root), infinite), BT_F32), F32((2), 1, 1));
         NEAR(bt_cast(bt_isinf(C64((3), INFINITY, 1, NAN)), BT_F32), F32((3), 1, 0, 0));
         NEAR(bt_cast(bt_isnan(C64((2), NAN, 1)), BT_F32), F32((2), 1, 0));
         NEAR(bt_cast(bt_isfinite(C64((2), 1, INFINITY)), BT_F32), F32((2), 1, 0));
