@@ -217,6 +217,25 @@ static void poison_flows_with_its_first_cause(void **state) {
     }
 }
 
+static void asked(const bt_array *x, bt_dtype dtype, int rank, int64_t count) {
+    assert_int_equal(bt_dtype_of(x), dtype);
+    assert_int_equal(bt_rank(x), rank);
+    assert_int_equal(bt_count(x), count);
+    assert_int_equal(bt_shape_of(x).rank, rank < 0 ? 0 : rank);
+    assert_int_equal(bt_size(x, 0), rank > 0 ? count : -1);
+}
+
+static void poison_answers_as_a_scalar(void **state) {
+    fresh("");
+    BT_SCOPE {
+        bt_array *poisoned = bt_reshape(bt_ones(BT_I64, 3), 7);
+        asked(poisoned, BT_F32, 0, 1);
+        assert_int_equal(bt_peek_status(poisoned), BT_INVALID_ARGUMENT);
+        POISONED(bt_cast(bt_add(poisoned, 1), bt_dtype_of(poisoned)), BT_INVALID_ARGUMENT, "bt_reshape");
+        asked(NULL, BT_DTYPE_COUNT, -1, -1);
+    }
+}
+
 static void null_arguments_are_named(void **state) {
     fresh("");
     BT_SCOPE {
@@ -456,6 +475,7 @@ int main(void) {
         cmocka_unit_test(host_data_may_change_after_the_call),
         cmocka_unit_test(single_elements_are_read_with_leave_only),
         cmocka_unit_test(poison_flows_with_its_first_cause),
+        cmocka_unit_test(poison_answers_as_a_scalar),
         cmocka_unit_test(null_arguments_are_named),
         cmocka_unit_test(shapes_that_cannot_be_are_refused),
         cmocka_unit_test(in_strict_mode_the_handler_hears_at_once),

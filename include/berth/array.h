@@ -380,7 +380,8 @@ static inline bt_array *bti_num_of_long_double(long double x) { return bti_num_o
 
 /* --- properties ---------------------------------------------------------------------------------------------------- */
 
-/* These never block. For a poisoned array: BT_DTYPE_COUNT, rank -1, a shape of rank 0, -1 elements. */
+/* These never block. An array that was poisoned when it was recorded answers as a float32 scalar (rank 0, 1 element), so that a program need not ask
+ * at each step: bt_peek_status tells. One whose work failed keeps its dtype and shape. NULL and released arrays: BT_DTYPE_COUNT, rank -1, a shape of rank 0, -1 elements. */
 BT_API bt_dtype bt_dtype_of(const bt_array *x);
 BT_API int bt_rank(const bt_array *x);
 BT_API bt_shape bt_shape_of(const bt_array *x);

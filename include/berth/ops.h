@@ -409,7 +409,7 @@ BT_API bt_array *bt_concat(bt_array *const *arrays, int count, int axis);
 BT_API bt_array *bt_at(bt_array *x, const char *places);
 #define bt_at(...) BTI_AT(bt_array *, bt_at(__VA_ARGS__))
 /* x with the part that bt_at gives replaced by values, which are broadcast to its shape and cast to x's dtype as by bt_cast (9.7 in an integer x is 9). INVALID_ARGUMENT: complex values
- * in a real x. UNIMPLEMENTED: a step other than 1. */
+ * in a real x. */
 BT_API bt_array *bt_set_at(bt_array *x, const char *places, bt_array *values);
 #define bt_set_at(x, places, values) BTI_AT(bt_array *, bt_set_at(x, places, BTI_OPERAND(values)))
 /* One place of an axis, which goes; negative ones count from the end. OUT_OF_RANGE: there is no such place. */

@@ -195,11 +195,40 @@ bt_status bti_npy_read_any_header(bti_npy *n, const bti_file *file) {
     return status;
 }
 
+/* What NumPy stores under a dtype that berth has not; NULL: NumPy has no such dtype either. */
+static const char *foreign_elements(const char *descr) {
+    if (descr[0] == '[') return "records";
+    if (!descr[0] || !strchr("<>|=", descr[0])) return NULL;
+    switch (descr[1]) {
+    case 'O': return "Python objects, a pickle that may run code";
+    case 'S':
+    case 'a':
+    case 'U': return "texts";
+    case 'M':
+    case 'm': return "times";
+    case 'V': return "bytes without a meaning";
+    case 'f':
+    case 'c': break;
+    default: return NULL;
+    }
+    static const char *const long_doubles[] = {"f12", "f16", "c24", "c32"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(descr + 1, long_doubles[i])) return "long doubles";
+    return NULL;
+}
+
+static bt_status refuse_dtype(const bti_npy *n) {
+    const char *elements = foreign_elements(n->descr.text);
+    if (!elements) return bti_file_damaged(n->file, n->descr_begin, "unknown dtype \"%s\"", n->descr.text);
+    return bti_fail(BT_UNIMPLEMENTED,
+                    "%s: byte %" PRIu64 ": dtype \"%s\" (%s), which berth has not; save numbers or bools, "
+                    "in Python array.astype(\"float64\") for example",
+                    n->file->path, n->descr_begin, n->descr.text, elements);
+}
+
 bt_status bti_npy_read_header(bti_npy *n, const bti_file *file) {
     BTI_TRY(bti_npy_read_any_header(n, file));
-    if (n->dtype == BT_DTYPE_COUNT)
-        return bti_file_damaged(file, n->descr_begin, "unknown dtype \"%s\"%s", n->descr.text,
-                                n->descr.text[0] == '[' ? "; records are not read" : "");
+    if (n->dtype == BT_DTYPE_COUNT) return refuse_dtype(n);
     return n->shape.rank <= BT_MAX_RANK
                ? BT_OK
                : bti_fail(BT_UNIMPLEMENTED, "%s: more than %d dimensions", file->path, BT_MAX_RANK);

@@ -62,6 +62,12 @@ static bt_array *number(double value, bt_array *like) {
 }
 static bt_array *equals(bt_array *x, double value) { return bti_binary(BTI_OP_eq, x, number(value, x)); }
 static bt_array *square(bt_array *x) { return MUL(x, x); }
+static bt_array *is_infinite(bt_array *x) { return equals(OF(abs, x), INFINITY); }
+/* size * part; an infinite size makes no NaN of a part that is 0. */
+static bt_array *times(bt_array *size, bt_array *part) {
+    bt_array *odd = bti_binary(BTI_OP_and, is_infinite(size), equals(part, 0));
+    return MUL(bti_where(odd, number(1, size), size), part);
+}
 static bti_parts scaled(bti_parts z, double by) {
     return (bti_parts){MUL(z.re, number(by, z.re)), MUL(z.im, number(by, z.re))};
 }
@@ -111,7 +117,8 @@ static bti_parts root_of(bti_parts z) {
     bt_array *half = number(0.5, z.re), *size = bti_parts_size(z);
     bt_array *sum = ADD(MUL(OF(abs, z.re), half), MUL(size, half)), *none = equals(sum, 0);
     bt_array *t = OF(sqrt, bti_where(none, number(1, sum), sum));
-    bt_array *other = DIV(MUL(z.im, half), t), *left = bti_binary(BTI_OP_lt, z.re, number(0, z.re));
+    bt_array *other = bti_where(is_infinite(z.im), z.im, DIV(MUL(z.im, half), t)),
+             *left = bti_binary(BTI_OP_lt, z.re, number(0, z.re));
     bt_array *down = bti_binary(BTI_OP_lt, z.im, number(0, z.im));
     bt_array *re = bti_where(left, OF(abs, other), t), *im = bti_where(left, bti_where(down, NEG(t), t), other);
     return (bti_parts){bti_where(none, number(0, re), re), bti_where(none, z.im, im)};
@@ -121,7 +128,7 @@ static bti_parts root_of(bti_parts z) {
 
 static bti_parts exponential(bti_parts z) {
     bt_array *size = OF(exp, z.re);
-    return (bti_parts){MUL(size, OF(cos, z.im)), MUL(size, OF(sin, z.im))};
+    return (bti_parts){times(size, OF(cos, z.im)), times(size, OF(sin, z.im))};
 }
 
 static bti_parts logarithm(bti_parts z) {
@@ -132,13 +139,17 @@ static bti_parts logarithm(bti_parts z) {
 static bti_parts exponential_less_1(bti_parts z) {
     bt_array *sine = OF(sin, MUL(z.im, number(0.5, z.im)));
     bt_array *re = SUB(MUL(OF(expm1, z.re), OF(cos, z.im)), MUL(number(2, z.re), square(sine)));
-    return (bti_parts){re, MUL(OF(exp, z.re), OF(sin, z.im))};
+    return (bti_parts){re, times(OF(exp, z.re), OF(sin, z.im))};
 }
 
-/* |1 + z|**2 is 1 + x (2 + x) + y**2. */
+/* |1 + z|**2 is 1 + x (2 + x) + y**2, which overflows far from 0; there |1 + z| loses nothing. */
 static bti_parts logarithm_of_1_more(bti_parts z) {
-    bt_array *one = number(1, z.re), *more = ADD(MUL(z.re, ADD(number(2, z.re), z.re)), square(z.im));
-    bt_array *re = MUL(number(0.5, z.re), OF(log1p, more));
+    bt_array *one = number(1, z.re), *zero = number(0, z.re);
+    bt_array *far = bti_binary(BTI_OP_lt, number(1024, z.re), bti_binary(BTI_OP_maximum, OF(abs, z.re), OF(abs, z.im)));
+    bti_parts near = {bti_where(far, zero, z.re), bti_where(far, zero, z.im)};
+    bti_parts away = {bti_where(far, ADD(one, z.re), one), bti_where(far, z.im, zero)};
+    bt_array *more = ADD(MUL(near.re, ADD(number(2, z.re), near.re)), square(near.im));
+    bt_array *re = bti_where(far, OF(log, bti_parts_size(away)), MUL(number(0.5, z.re), OF(log1p, more)));
     return (bti_parts){re, bti_binary(BTI_OP_atan2, z.im, ADD(one, z.re))};
 }
 
@@ -157,10 +168,10 @@ bti_parts bti_parts_power(bti_parts base, bti_parts exponent) {
 /* --- circular and hyperbolic functions ------------------------------------------------------------------------------ */
 
 static bti_parts sine(bti_parts z) {
-    return (bti_parts){MUL(OF(sin, z.re), OF(cosh, z.im)), MUL(OF(cos, z.re), OF(sinh, z.im))};
+    return (bti_parts){times(OF(cosh, z.im), OF(sin, z.re)), times(OF(sinh, z.im), OF(cos, z.re))};
 }
 static bti_parts cosine(bti_parts z) {
-    return (bti_parts){MUL(OF(cos, z.re), OF(cosh, z.im)), NEG(MUL(OF(sin, z.re), OF(sinh, z.im)))};
+    return (bti_parts){times(OF(cosh, z.im), OF(cos, z.re)), NEG(times(OF(sinh, z.im), OF(sin, z.re)))};
 }
 /* With t = tanh x, s = tan y: (t (1 + s**2) + i s / cosh(x)**2) / (1 + t**2 s**2). */
 static bti_parts hyperbolic_tangent(bti_parts z) {
@@ -173,9 +184,12 @@ static bti_parts turned(bti_parts z) { return (bti_parts){NEG(z.im), z.re}; }
 static bti_parts turned_back(bti_parts z) { return (bti_parts){z.im, NEG(z.re)}; }
 static bti_parts unit_over(bti_parts z) { return bti_parts_quotient((bti_parts){number(1, z.re), NULL}, z); }
 
+/* 1 / (1 + e**-z), left of 0 e**z / (1 + e**z): no exponential is greater than 1. */
 static bti_parts logistic(bti_parts z) {
-    bti_parts e = exponential((bti_parts){NEG(z.re), NEG(z.im)});
-    return unit_over((bti_parts){ADD(number(1, e.re), e.re), e.im});
+    bt_array *left = bti_binary(BTI_OP_lt, z.re, number(0, z.re));
+    bti_parts e = exponential((bti_parts){bti_where(left, z.re, NEG(z.re)), bti_where(left, z.im, NEG(z.im))});
+    bti_parts right = unit_over((bti_parts){ADD(number(1, e.re), e.re), e.im}), product = bti_parts_product(e, right);
+    return (bti_parts){bti_where(left, product.re, right.re), bti_where(left, product.im, right.im)};
 }
 
 /* z / |z|, and 0 at 0. */

@@ -117,6 +117,13 @@ static void handles_edges(void **state) {
     GIVES(bt_histogram(U8((3), 0, 1, 2), 10, 0, 1), BT_I32, "[1 0 0 0 0 0 0 0 0 1]");
     GIVES(bt_set_at(I32((2), 1, 2), "0", 9.7), BT_I32, "[9 2]");
     GIVES(bt_set_at(I32((2), 1, 2), "1", bt_f32(-9.7F)), BT_I32, "[ 1 -9]");
+    GIVES(bt_set_at(F32((5), 1, 2, 3, 4, 5), "::2", F32((3), 7, 8, 9)), BT_F32, "[7. 2. 8. 4. 9.]");
+    GIVES(bt_set_at(F32((5), 1, 2, 3, 4, 5), "-2::-2", F32((2), 7, 8)), BT_F32, "[1. 8. 3. 7. 5.]");
+    GIVES(bt_set_at(F32((5), 1, 2, 3, 4, 5), "9::3", 7), BT_F32, "[1. 2. 3. 4. 5.]");
+    GIVES(bt_set_at(matrix(), "1, ::-2", F32((2), 7, 8)), BT_F32, "[[1. 2. 3.]\n [8. 5. 7.]]");
+    GIVES(bt_set_at(matrix(), "::-1, ::2", F32((2, 2), 6, 7, 8, 9)), BT_F32, "[[8. 2. 9.]\n [6. 5. 7.]]");
+    GIVES(bt_set_at(bt_zeros(BT_BOOL, 4), "1::2,", bt_ones(BT_BOOL, )), BT_BOOL, "[False  True False  True]");
+    GIVES(bt_at(matrix(), "1, "), BT_F32, "[4. 5. 6.]");
     GIVES(bt_median(bt_reshape(bt_arange(0, 2, 1, BT_U64), 2, 1, 1, 1, 1, 1, 1, 1), BT_AXES(), false), BT_F64,
           "[[[[[[[[0.]]]]]]]\n\n\n\n\n\n\n [[[[[[[1.]]]]]]]]");
     GIVES(bt_quantile(I32((2), 3, 4), 0.25, BT_AXES(), true), BT_F32, "[3. 4.]");
@@ -465,6 +472,7 @@ static void works_with_unknown_sizes(void **state) {
     UNKNOWN(bt_bincount(bt_cast(bt_div(x, bt_num(2)), BT_I32), 4));
     UNKNOWN(bt_histogram(x, 3, 1, 8));
     UNKNOWN(bt_unique(bt_floor(bt_div(x, bt_num(2))), 7));
+    UNKNOWN(bt_set_at(bt_reshape(x, -1, 3), ":, ::2", bt_num(7)));
     UNKNOWN(bt_cross_entropy(x, x));
     UNKNOWN(bt_take(x, I32((2), -1, 0), 0));
     UNKNOWN(bt_dynamic_slice_axis(x, bt_cast(bt_slice_axis(bt_flatten(x, 0), 0, 1, 2, 1), BT_I32), 2, 1));

@@ -157,6 +157,8 @@ static const char *read_places(const bt_array *x, const char *text, places *p) {
         skip_spaces(&at);
         if (why || !*at) break;
         if (*at++ != ',') return "entries stand between commas";
+        skip_spaces(&at);
+        if (!*at) break; /* "0," is "0" */
     }
     if (!why) take_whole(x, p, bti_rank(x) - p->axis);
     return why;
@@ -202,6 +204,27 @@ static bt_array *cast_values(const bt_array *x, bt_array *values) {
     return bt_cast(values, bti_dtype(x));
 }
 
+static bool is_whole(const bt_array *x, const places *p, int axis) {
+    return p->step[axis] == 1 && p->count[axis] == bti_shape(x)[axis];
+}
+
+/* values have the shape of the part. Along an axis with a step other than 1 the part is first set in the slices that it lies in, which are scattered then. */
+static bt_array *set_part(bt_array *x, const places *p, bt_array *values) {
+    int rank = bti_rank(x), axis = 0, partial = 0;
+    while (axis < rank && (p->step[axis] == 1 || p->count[axis] <= 1)) axis++;
+    if (!rank) return values;
+    if (axis == rank) return bt_update_slice(x, values, bt_from(p->start, BT_I64, (bt_shape){1, {rank}}));
+    int64_t start = p->start[axis], step = p->step[axis], count = p->count[axis];
+    for (int i = 0; i < rank; i++) partial += i != axis && !is_whole(x, p, i);
+    if (partial) {
+        places within = *p;
+        within.start[axis] = 0, within.step[axis] = 1;
+        values = set_part(bti_slice_part(x, axis, start, step, count), &within, values);
+    }
+    bt_array *indices = bt_arange((double)start, (double)(start + step * count), (double)step, BT_I64);
+    return bt_scatter_set(x, indices, values, axis);
+}
+
 bt_array *bt_set_at(bt_array *x, const char *text, bt_array *values) {
     BTI_PUBLIC("bt_set_at");
     BTI_NEED(x, values);
@@ -209,13 +232,8 @@ bt_array *bt_set_at(bt_array *x, const char *text, bt_array *values) {
     bt_array *poison;
     int64_t shape[BTI_MAX_RANK];
     if (!places_fit(x, text, &p, &poison)) BTI_RETURN(poison);
-    for (int i = 0; i < bti_rank(x); i++)
-        if (p.step[i] != 1 && p.count[i] > 1)
-            BTI_RETURN(bti_poisonf(BT_UNIMPLEMENTED, "places \"%s\" of x of shape %s: a step other than 1", text,
-                                   bti_shape_string(x).text));
     values = bti_expand(cast_values(x, values), shape_of_part(x, &p, shape), shape);
     if (bti_array_error(values)) BTI_RETURN(values);
     values = bti_reshape(values, bti_rank(x), p.count);
-    BTI_RETURN(bti_rank(x) ? bt_update_slice(x, values, bt_from(p.start, BT_I64, (bt_shape){1, {bti_rank(x)}}))
-                           : values);
+    BTI_RETURN(set_part(x, &p, values));
 }

@@ -21,9 +21,10 @@ static bool is_stored(bt_dtype dtype, bt_array **poison) {
     return false;
 }
 
-/* Scales are floats, or numbers without a dtype; x is a number of any kind; both in float32. */
+/* Scales are floats, or numbers without a dtype; x is a real number of any kind; both in float32. */
 static bool take(bt_array **x, bt_array **scale, bt_array **poison) {
-    *poison = NULL;
+    *poison = bti_is_complex(*x) ? bti_refuse_complex(bti_dtype(*x)) : NULL;
+    if (*poison) return false;
     if (*scale && !bti_dtype_is_float(bti_dtype(*scale)) && !bti_node_of(*scale)->weak)
         *poison =
             bti_poisonf(BT_INVALID_ARGUMENT, "the scale is %s; it must be a float", bt_dtype_name(bti_dtype(*scale)));

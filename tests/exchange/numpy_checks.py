@@ -87,7 +87,7 @@ def check_objects_and_other_zips_are_refused(folder):
     np.savez(folder / "x.npz", a=np.array([{}], dtype=object), b=np.ones(1, np.longdouble), c=np.array(["text"]))
     for name in "abc":
         with berth.Tensors(folder / "x.npz") as tensors:
-            refused(lambda: tensors[name], f"x.npz: {name}.npy", "unknown dtype")
+            refused(lambda: tensors[name], f"x.npz: {name}.npy", "which berth has not")
     with zipfile.ZipFile(folder / "z.zip", "w") as archive:
         archive.writestr("readme.txt", "text")
     refused(lambda: berth.load(folder / "z.zip"), 'member "readme.txt"', "neither a .npz")
