@@ -32,9 +32,13 @@ MUST = {
     "step_small": [("jax_jit", 51 / 25)],
     "step_medium": [("best", 1)],
     "step_large": [("best", 1)],
+    "resnet18": [("best", 1.2)],
+    "kv_cache": [("best", 1.2)],
     "gpt_step": [("best", 1)],
     "gpt_step_bf16": [("torch", 1.8)],
 }
+MUST |= {row: [("best", 1)] for row in ("conv3x3 conv7x7s2 conv_depthwise conv_grad attention attention_causal attention_grad scatter_rows embedding_grad short_rows "
+                                        "gru_forward gru_step cholesky fft").split()}
 AIM = {
     "elementwise": [("copy", 1 / 1.3)],
     "elementwise_compiled": [("copy", 1 / 1.3)],
