@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Runs berth on a real PJRT plugin, XLA's CPU client from PyPI, pinned by its hash, whose devices are taken for TPUs or other accelerators.
-    tests/pjrt/run.py [WORD...]             all tests, or those whose name contains a WORD; with BERTH_TEST_LONG=1 many more cases of each
-    tests/pjrt/run.py --golden ARGUMENTS    compares with reference files, as build/release/golden does
+"""Runs berth on real PJRT plugins, whose devices are taken for TPUs or other accelerators: XLA's CPU client from PyPI, pinned by its hash (xla-cpu-pjrt), and, as a second source,
+a shim over the XLA of another package (tensorflow-cpu, build_shim.py).
+    tests/pjrt/run.py [WORD...]             all tests on the first that can be had, some on the second too; or those whose name contains a WORD; with BERTH_TEST_LONG=1 many
+                                            more cases of each
+    tests/pjrt/run.py --golden ARGUMENTS    compares with reference files, as build/release/golden does, on the first
+    --plugin NAME                           on that one alone: xla-cpu-pjrt, tensorflow-cpu or a library's path; so does the environment's BERTH_PJRT_PLUGIN
 
-BERTH_PJRT_PLUGIN names another plugin. Everything runs confined (plugins.py), since who uploaded the plugin is not verified."""
+Everything runs confined (plugins.py), since who uploaded the first is not verified."""
+import argparse
 import os
 import re
 import subprocess
@@ -12,6 +16,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import build_shim
 import plugins
 from plugins import HERE, ROOT
 
@@ -28,13 +33,15 @@ def skip(why):
 class Place(plugins.Room):
     """With the plugin and the library."""
 
-    def __init__(self, plugin, confined):
+    def __init__(self, name, plugin, confined):
         super().__init__(confined)
-        self.original = plugin
+        self.name, self.original = name, plugin
 
     def __enter__(self):
         super().__enter__()
         self.plugin = self.copy(self.original)
+        for library in build_shim.companions(self.original):
+            self.link(library)
         self.copy(BUILD / "libberth.so.1")
         return self
 
@@ -43,7 +50,7 @@ class Place(plugins.Room):
         return there if there.exists() else super().copy(Path(path))
 
     def environment(self, more):
-        return super().environment({"LANG": "C.UTF-8", "LD_LIBRARY_PATH": str(self.path), "BERTH_PJRT_PLUGIN": str(self.plugin),
+        return super().environment({"LANG": "C.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "1", "LD_LIBRARY_PATH": str(self.path), "BERTH_PJRT_PLUGIN": str(self.plugin),
                                     "BERTH_DIGITS": str(self.copy(ROOT / "examples/data/digits.csv")), "BERTH_TEST_DRAW": str(DRAW)} | more)
 
     def flags(self, kind):
@@ -122,6 +129,9 @@ def list_tests(place):
     return tests + [example(place, source) for source in sorted((ROOT / "examples/jax").glob("*.c"))]
 
 
+SECOND = ["the driver", "reference files", "training on four", "digits on four", "conformance as tpu", "conformance as acc", "example donated_state"]
+
+
 def passes(place, test, counts):
     started = time.monotonic()
     status, text = place.output_of(test.command, test.settings, 6 * 3600 if LONG else 900)
@@ -135,14 +145,28 @@ def passes(place, test, counts):
     return passed
 
 
-def run_tests(place, words, how):
-    tests = [test for test in list_tests(place) if not words or any(word in test.name for word in words)]
-    if not tests:
-        sys.exit(f"tests/pjrt/run.py: no test's name contains {' or '.join(words)}")
-    counts = {}
-    failed = [test.name for test in tests if not passes(place, test, counts)]
-    print(f"pjrt: {len(tests) - len(failed)} of {len(tests)} tests passed on {place.plugin.name}, {how}" + "".join(f", {n} {what}" for what, n in counts.items()) +
-          "".join(f"; {name} failed" for name in failed))
+def run_tests(place, tests, counts):
+    """The names of those that failed."""
+    print(f"on {place.name}:", flush=True)
+    return [f"{test.name} on {place.name}" for test in tests if not passes(place, test, counts)]
+
+
+def choose(place, words, only):
+    return [test for test in list_tests(place) if (not only or test.name in only) and (not words or any(word in test.name for word in words))]
+
+
+def run_on_all(found, missing, words, confined, how):
+    counts, parts, failed = {}, [], []
+    for name, library in found.items():
+        with Place(name, library, confined) as place:
+            tests = choose(place, words, SECOND if parts and not LONG else None)
+            bad = run_tests(place, tests, counts)
+        parts.append(f"{len(tests) - len(bad)} of {len(tests)} tests passed on {name}")
+        failed += bad
+        if not tests and len(parts) == 1:
+            sys.exit(f"tests/pjrt/run.py: no test's name contains {' or '.join(words)}")
+    print("pjrt: " + ", ".join(parts) + f", {how}" + "".join(f", {n} {what}" for what, n in counts.items()) + "".join(f"; {name} failed" for name in failed) +
+          "".join(f"; skipped: {why}" for why in missing))
     return 1 if failed else 0
 
 
@@ -154,15 +178,49 @@ def run_golden(place, arguments):
     return status
 
 
+# ---- plugins
+
+
+SOURCES = {"xla-cpu-pjrt": lambda: plugins.find("xla-cpu-pjrt"), build_shim.NAME: build_shim.find}
+
+
+def find_plugins(wanted, most):
+    """By name their libraries, in order, and why others are missing."""
+    found, missing = {}, []
+    if wanted and wanted not in SOURCES:
+        if not Path(wanted).is_file():
+            sys.exit(f"tests/pjrt/run.py: there is no plugin {wanted}: it is {', '.join(SOURCES)} or a library's path")
+        return {Path(wanted).name: Path(wanted)}, missing
+    for name in [wanted] if wanted else SOURCES:
+        try:
+            found[name] = SOURCES[name]()
+        except plugins.Missing as why:
+            missing.append(str(why))
+        if len(found) == most:
+            break
+    return found, missing
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--plugin", metavar="NAME", default=os.environ.pop("BERTH_PJRT_PLUGIN", None))
+    parser.add_argument("--golden", metavar="ARGUMENTS", nargs=argparse.REMAINDER)
+    parser.add_argument("words", metavar="WORD", nargs="*")
+    return parser.parse_args()
+
+
 def main():
-    plugin = plugins.find("xla-cpu-pjrt") or skip("xla-cpu-pjrt 0.0.1 could not be had from PyPI")
+    chosen = parse()
+    found, missing = find_plugins(chosen.plugin, len(SOURCES) if chosen.golden is None else 1)
+    if not found:
+        skip("; ".join(missing))
     confined, how = plugins.confinement()
     if not confined:
         skip("a process without a network cannot be made here (unshare)")
-    with Place(plugin, confined) as place:
-        if sys.argv[1:2] == ["--golden"]:
-            return run_golden(place, sys.argv[2:])
-        return run_tests(place, sys.argv[1:], how)
+    if chosen.golden is None:
+        return run_on_all(found, missing, chosen.words, confined, how)
+    with Place(*next(iter(found.items())), confined) as place:
+        return run_golden(place, chosen.golden)
 
 
 if __name__ == "__main__":
