@@ -50,7 +50,7 @@ class Place(plugins.Room):
         return there if there.exists() else super().copy(Path(path))
 
     def environment(self, more):
-        return super().environment({"LANG": "C.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "1", "LD_LIBRARY_PATH": str(self.path), "BERTH_PJRT_PLUGIN": str(self.plugin),
+        return super().environment({"LANG": "C.UTF-8", "TF_ENABLE_ONEDNN_OPTS": "0", "LD_LIBRARY_PATH": str(self.path), "BERTH_PJRT_PLUGIN": str(self.plugin),
                                     "BERTH_DIGITS": str(self.copy(ROOT / "examples/data/digits.csv")), "BERTH_TEST_DRAW": str(DRAW)} | more)
 
     def flags(self, kind):
