@@ -55,12 +55,19 @@ def sources():
     return sorted(path for path in (HERE / "shim").rglob("*") if path.is_file()) + [ROOT / "src/drivers/pjrt/api.h", ROOT / "src/drivers/pjrt/entries.def"]
 
 
-def key(compiler):
+def key():
     """Of what the shim is made of."""
-    digest = hashlib.sha256(repr((compiler, FLAGS)).encode() + (HERE / REQUIREMENTS).read_bytes())
+    digest = hashlib.sha256(repr(FLAGS).encode() + (HERE / REQUIREMENTS).read_bytes())
     for path in sources():
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def find_compiler():
+    for name in [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "c++"]:
+        if shutil.which(name):
+            return shutil.which(name)
+    raise plugins.Missing(f"the shim over {version()} needs a compiler of C++ (g++, or what CXX names)")
 
 
 def compile_shim(compiler, folder, shim):
@@ -85,16 +92,12 @@ def companions(library):
 
 def find():
     """The shim's path."""
-    compiler = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("c++")
-    if not compiler:
-        raise plugins.Missing("there is no compiler of C++ for the shim (g++, or CXX)")
     folder = plugins.sides.folder_of_peers() / NAME
+    shim = folder / "tensorflow" / f"libpjrt_shim-{key()}.so"
+    if shim.exists():
+        return shim
+    compiler = find_compiler()
     folder.mkdir(exist_ok=True)
     install(folder)
-    shim = folder / "tensorflow" / f"libpjrt_shim-{key(compiler)}.so"
-    if not shim.exists():
-        compile_shim(compiler, folder, shim)
-        for old in shim.parent.glob("libpjrt_shim-*.so"):
-            if old != shim:
-                old.unlink(missing_ok=True)
+    compile_shim(compiler, folder, shim)
     return shim

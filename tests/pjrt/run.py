@@ -119,6 +119,7 @@ def example(place, source):
 def list_tests(place):
     tpu, acc, berth = place.flags("tpu"), place.flags("acc"), place.copy(BUILD / "berth")
     tests = [Test("the driver", [place.copy(BUILD / "tests/drivers.pjrt.real_test")]),
+             *([Test("late errors", [place.copy(BUILD / "tests/drivers.pjrt.late_test")])] if place.name == build_shim.NAME else []),
              golden(place, "reference files", tpu, "*.safetensors", f"--every={1 if LONG else 6}"),
              golden(place, "a reference file as acc", acc, "arrays.safetensors", f"--every={1 if LONG else 6}"),
              golden(place, "training on four", tpu, "training.safetensors", "--mirrored"),
@@ -129,7 +130,7 @@ def list_tests(place):
     return tests + [example(place, source) for source in sorted((ROOT / "examples/jax").glob("*.c"))]
 
 
-SECOND = ["the driver", "reference files", "training on four", "digits on four", "conformance as tpu", "conformance as acc", "example donated_state"]
+SECOND = ["the driver", "late errors", "reference files", "training on four", "digits on four", "conformance as tpu", "conformance as acc", "example donated_state"]
 
 
 def passes(place, test, counts):
