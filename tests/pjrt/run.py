@@ -79,11 +79,18 @@ class Test:
     counts: str = ""  # of the lines that it prints: how many cases, a group
     what: str = ""  # the cases
     expected: str = ""  # it must print this
+    known: tuple = ()  # cases that may fail
+
+
+# What XLA of that version computes otherwise: by plugin the reference cases, which are counted as neither passed nor failed.
+# sum/18 is 65536 times 0.1: XLA gives this sum to YNNPACK, which adds it up in the 16 lanes of a vector one after another (6553.853); without that library
+# (XLA_FLAGS=--xla_cpu_experimental_ynn_fusion_type=), and in xla-cpu-pjrt, it is a tree (6553.595). Plugins of an older XLA refuse that option, so berth does not set it.
+KNOWN = {build_shim.NAME: ("sum/18",)}
 
 
 def golden(place, name, flags, pattern, *options):
     files = [place.copy(path) for path in sorted((ROOT / "tests/golden").glob(pattern))]
-    return Test(name, [place.copy(BUILD / "golden"), *options, *files], {"BERTH_FLAGS": flags}, r"(\d+) passed, 0 failed", "reference cases")
+    return Test(name, [place.copy(BUILD / "golden"), *options, *files], {"BERTH_FLAGS": flags}, r"(\d+) passed, \d+ failed", "reference cases", known=KNOWN.get(place.name, ()))
 
 
 def conformance(place, kind):
@@ -133,14 +140,23 @@ def list_tests(place):
 SECOND = ["the driver", "late errors", "reference files", "training on four", "digits on four", "conformance as tpu", "conformance as acc", "example donated_state"]
 
 
+def known_failures(test, status, text):
+    """The cases that failed, if they are all known and nothing else is wrong."""
+    failed = re.findall(r"^FAILED (\S+): ", text, re.MULTILINE)
+    told = re.findall(r"passed, (\d+) failed", text)
+    return failed if status == 1 and failed and set(failed) <= set(test.known) and told == [str(len(failed))] else []
+
+
 def passes(place, test, counts):
     started = time.monotonic()
     status, text = place.output_of(test.command, test.settings, 6 * 3600 if LONG else 900)
     found = re.findall(test.counts, text) if test.counts else []
-    passed = status == 0 and test.expected in text and (found or not test.counts)
+    known = known_failures(test, status, text)
+    passed = (status == 0 or known) and test.expected in text and (found or not test.counts)
     for count in found:
         counts[test.what] = counts.get(test.what, 0) + int(count)
-    print(f"{test.name}: {'passed' if passed else 'FAILED'} in {time.monotonic() - started:.0f} s{''.join(f', {count} {test.what}' for count in found)}", flush=True)
+    print(f"{test.name}: {'passed' if passed else 'FAILED'} in {time.monotonic() - started:.0f} s{''.join(f', {count} {test.what}' for count in found)}"
+          f"{''.join(f', {case} differs as is known' for case in known)}", flush=True)
     if not passed:
         print(text[-20000:], f"exit status {status}", sep="\n", flush=True)
     return passed
