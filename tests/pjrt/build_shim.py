@@ -1,5 +1,7 @@
+#!/usr/bin/env python3
 """The second source of a plugin: a shim (shim/) over the XLA that tensorflow-cpu's library exports. The wheel's headers and libraries, and the shim, which is built when its sources
-change, lie in the folder of peers, outside the tree."""
+change, lie in the folder of peers, outside the tree. As a command it prints the shim's path; BERTH_PJRT_SHIM_DEVICES, of the process that opens
+it, is the number of its devices, else 4."""
 import hashlib
 import os
 import shutil
@@ -101,3 +103,10 @@ def find():
     install(folder)
     compile_shim(compiler, folder, shim)
     return shim
+
+
+if __name__ == "__main__":
+    try:
+        print(find())
+    except plugins.Missing as missing:
+        sys.exit(f"tests/pjrt/build_shim.py: {missing}")

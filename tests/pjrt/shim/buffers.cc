@@ -93,6 +93,7 @@ absl::Status buffer_from_host(bti_pjrt_from_host &args) {
 static absl::StatusOr<xla::Shape> shape_on_host(xla::PjRtBuffer &buffer, const bti_pjrt_layout *layout) {
     TF_ASSIGN_OR_RETURN(xla::Shape shape, buffer.HostShape());
     if (!layout) return shape;
+    TF_RETURN_IF_ERROR(check_size("PJRT_Buffer_MemoryLayout", layout->size, BTI_PJRT_SIZE(bti_pjrt_layout, type)));
     if (layout->type != 0 || layout->tiled.tile_count)
         return absl::UnimplementedError("a layout with strides or tiles");
     if (layout->tiled.rank != shape.dimensions().size())

@@ -2,10 +2,6 @@
 #include "shim.h"
 
 #include <exception>
-#include <new>
-#include <string>
-
-#include "absl/strings/str_cat.h"
 
 #include "buffers.cc"
 #include "client.cc"
@@ -60,17 +56,15 @@ absl::Status plugin_initialize(bti_pjrt_none &) { return absl::OkStatus(); }
 /* --- the table ------------------------------------------------------------------------------------------------------------ */
 
 template <class T> bti_pjrt_error *answer(const char *title, absl::Status (*entry)(T &), T *args) {
-    absl::Status status;
     static_assert(least_bytes<T> > 0, "a struct without a size");
+    absl::Status status;
     try {
-        status = args->size < least_bytes<T>
-                     ? absl::InvalidArgumentError(absl::StrCat("Unexpected ", title, "_Args size: expected ",
-                                                               least_bytes<T>, ", got ", args->size))
-                     : entry(*args);
+        status = check_size(title, args->size, least_bytes<T>);
+        if (status.ok()) status = entry(*args);
     } catch (const std::exception &exception) {
         status = absl::InternalError(absl::StrCat(title, ": ", exception.what()));
     }
-    return status.ok() ? nullptr : new (std::nothrow) bti_pjrt_error{status};
+    return status.ok() ? nullptr : new bti_pjrt_error{status};
 }
 
 #define BTI_PJRT(slot, name, title, arguments, need) \

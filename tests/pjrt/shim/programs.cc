@@ -31,6 +31,7 @@ static absl::StatusOr<xla::CompileOptions> read_options(const bti_pjrt_compile &
 
 absl::Status client_compile(bti_pjrt_compile &args) {
     const bti_pjrt_program_text &program = *args.program;
+    TF_RETURN_IF_ERROR(check_size("PJRT_Program", program.size, BTI_PJRT_SIZE(bti_pjrt_program_text, format_bytes)));
     absl::string_view format(program.format, program.format_bytes);
     if (format != "mlir") return absl::UnimplementedError(absl::StrCat("programs of format \"", format, "\""));
     TF_ASSIGN_OR_RETURN(xla::CompileOptions options, read_options(args));
@@ -64,6 +65,8 @@ absl::Status executable_outputs(bti_pjrt_size &args) {
 /* --- running -------------------------------------------------------------------------------------------------------------- */
 
 static absl::Status check_run(const bti_pjrt_execute &args) {
+    TF_RETURN_IF_ERROR(
+        check_size("PJRT_ExecuteOptions", args.options->size, BTI_PJRT_SIZE(bti_pjrt_execute_options, incarnations)));
     if (args.device_count != 1)
         return absl::UnimplementedError(absl::StrCat("a run on ", args.device_count, " devices"));
     if (args.options->send_count || args.options->receive_count) return absl::UnimplementedError("sends and receives");

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "xla/future.h"
 #include "xla/pjrt/pjrt_client.h"
 #include "xla/pjrt/pjrt_executable.h"
@@ -39,6 +40,11 @@ struct Program {
 
 /* Devices, memories and buffers are XLA's own objects. */
 template <class T> T &at(void *object) { return *static_cast<T *>(object); }
+
+inline absl::Status check_size(const char *title, size_t size, size_t least) {
+    if (size >= least) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("Unexpected ", title, " size: expected ", least, ", got ", size));
+}
 
 #define BTI_PJRT(slot, name, title, arguments, need) absl::Status name(arguments &args);
 #include "drivers/pjrt/entries.def"
