@@ -152,7 +152,7 @@ def passes(place, test, counts):
     status, text = place.output_of(test.command, test.settings, 6 * 3600 if LONG else 900)
     found = re.findall(test.counts, text) if test.counts else []
     known = known_failures(test, status, text)
-    passed = (status == 0 or known) and test.expected in text and (found or not test.counts)
+    passed = bool((status == 0 or known) and test.expected in text and (found or not test.counts))
     for count in found:
         counts[test.what] = counts.get(test.what, 0) + int(count)
     print(f"{test.name}: {'passed' if passed else 'FAILED'} in {time.monotonic() - started:.0f} s{''.join(f', {count} {test.what}' for count in found)}"
@@ -174,15 +174,16 @@ def choose(place, words, only):
 
 def run_on_all(found, missing, words, confined, how):
     counts, parts, failed = {}, [], []
-    for name, library in found.items():
+    for number, (name, library) in enumerate(found.items()):
         with Place(name, library, confined) as place:
-            tests = choose(place, words, SECOND if parts and not LONG else None)
-            bad = run_tests(place, tests, counts)
-        parts.append(f"{len(tests) - len(bad)} of {len(tests)} tests passed on {name}")
+            tests = choose(place, words, None if number == 0 or LONG else SECOND)
+            bad = run_tests(place, tests, counts) if tests else []
+        if tests:
+            parts.append(f"{len(tests) - len(bad)} of {len(tests)} tests passed on {name}")
         failed += bad
-        if not tests and len(parts) == 1:
-            sys.exit(f"tests/pjrt/run.py: no test's name contains {' or '.join(words)}")
-    print("pjrt: " + ", ".join(parts) + f", {how}" + "".join(f", {n} {what}" for what, n in counts.items()) + "".join(f"; {name} failed" for name in failed) +
+    if not parts:
+        sys.exit(f"tests/pjrt/run.py: no test's name contains {' or '.join(words)}")
+    print(f"pjrt: {', '.join(parts)}, {how}" + "".join(f", {n} {what}" for what, n in counts.items()) + "".join(f"; {name} failed" for name in failed) +
           "".join(f"; skipped: {why}" for why in missing))
     return 1 if failed else 0
 
