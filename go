@@ -25,7 +25,8 @@ help() {
 ./go asan | ubsan | tsan       build with that sanitizer and run the tests; CTest arguments may follow
 ./go valgrind [CTEST-ARGS]     the tests labelled valgrind, under valgrind
 ./go golden [--emulated | --pjrt] FILE...  compare with reference files; --emulated: on an emulated GPU of NVIDIA's;
-                               --pjrt: on XLA's CPU client from PyPI, taken for a TPU
+                               --pjrt: on XLA's CPU client from PyPI, taken for a TPU; BERTH_PJRT_PLUGIN
+                               names another one: tensorflow-cpu (its XLA behind a shim), or a library's path
 ./go format                    format the sources (clang-format)
 ./go lint [FILE...]            clang-tidy over src
 BERTH_CHECK_MINUTES limits `check` (75; no limit with --long or --peers). BERTH_TEST_DEVICES names the devices that tests run on.
@@ -248,9 +249,9 @@ part_export() {
     build release golden || return 1
     noted '^stablehlo:' python3 tests/stablehlo/run.py
 }
-# On a real PJRT plugin, XLA's CPU client: the driver, reference files, conformance, training, examples, random programs.
+# On a real PJRT plugin, XLA's CPU client: the driver, reference files, conformance, training, examples, random programs. Some of them on a second one, a shim over tensorflow-cpu's XLA.
 part_pjrt() {
-    build release libberth berth golden drivers.pjrt.real_test tests.conformance_test random_programs || return 1
+    build release libberth berth golden drivers.pjrt.real_test drivers.pjrt.late_test tests.conformance_test random_programs || return 1
     noted '^pjrt:' python3 tests/pjrt/run.py
 }
 # Modules of StableHLO compiled ahead of time by libtpu, without a TPU, and by XLA's compiler for GPUs.
@@ -272,7 +273,7 @@ declare -A about=(
     [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
-    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [pjrt]="on XLA's CPU client" [tpu]="compiled for TPUs, without one" [ray]="tasks beside Ray"
+    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [pjrt]="on XLA's CPU client, from two sources" [tpu]="compiled for TPUs, without one" [ray]="tasks beside Ray"
 )
 
 check() {

@@ -15,7 +15,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(HERE), str(HERE / "libraries"), str(ROOT / "tests/pjrt")]
 import peers  # noqa: E402
-import run as plugin_tests  # noqa: E402
+import plugins  # noqa: E402
 from report import machine, time_text  # noqa: E402
 from sides import Berth, Failure, Worker, build_berth, folder_of_peers, install, refuse_unknown  # noqa: E402
 
@@ -45,7 +45,7 @@ def parse():
 
 def go_inside(chosen):
     """Installs what is needed, and begins again without a network."""
-    plugin = plugin_tests.plugins.find("xla-cpu-pjrt")
+    plugin = plugins.find("xla-cpu-pjrt")
     python = install("jax", folder_of_peers(), "cpu")
     chosen.berth = chosen.berth or build_berth()
     command = ["unshare", *([] if os.getuid() == 0 else ["-r"]), "-n"]

@@ -136,7 +136,7 @@ bti_pjrt_error *stub_fail(int code, const char *format, ...) {
     stub_error *error = stub_new(STUB_ERROR, sizeof *error);
     error->code = code;
     va_start(arguments, format);
-    vsnprintf(error->message, sizeof error->message, format, arguments);
+    if (vasprintf(&error->message, format, arguments) < 0) abort();
     va_end(arguments);
     return (bti_pjrt_error *)error;
 }
@@ -184,7 +184,10 @@ const char *pjrt_stub_misuse(void) { return stub_counted.misused ? stub.misuse :
 
 static bti_pjrt_error *stub_error_destroy(bti_pjrt_one *args) {
     pthread_mutex_lock(&lock);
-    if (stub_is(args->object, STUB_ERROR, "PJRT_Error_Destroy")) stub_end(args->object);
+    if (stub_is(args->object, STUB_ERROR, "PJRT_Error_Destroy")) {
+        free(((stub_error *)args->object)->message);
+        stub_end(args->object);
+    }
     pthread_mutex_unlock(&lock);
     return NULL;
 }
@@ -330,9 +333,11 @@ static bti_pjrt_error *stub_client_compile(bti_pjrt_compile *args) {
     if (rule) (void)!sscanf(rule + 9, "%15s", read.rule);
     read.results = number_after(text, "// results: ", 1);
     read.gives = number_after(text, "// gives: ", -1);
+    bool is_known = !strcmp(read.rule, "add") || !strcmp(read.rule, "copy");
+    bti_pjrt_error *refusal =
+        is_known ? NULL : stub_fail(3, "in \"%s\": error: expected a rule of the stub\n  at line 1\n", text);
     free(text);
-    if (strcmp(read.rule, "add") != 0 && strcmp(read.rule, "copy") != 0)
-        LEAVE(stub_fail(3, "error: expected a rule of the stub\n  at line 1\n"));
+    if (refusal) LEAVE(refusal);
     stub_program *program = stub_new(STUB_PROGRAM, sizeof *program);
     read.object = program->object;
     *program = read;

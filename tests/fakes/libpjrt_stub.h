@@ -64,7 +64,7 @@ typedef struct stub_object {
 typedef struct stub_error {
     stub_object object;
     int code;
-    char message[200];
+    char *message; /* until the error is destroyed */
 } stub_error;
 
 typedef struct stub_device {

@@ -19,28 +19,35 @@ PLUGINS = {"xla-cpu-pjrt": ("BERTH_PJRT_PLUGIN", "pjrt", "requirements.txt", "xl
            "libtpu": ("BERTH_LIBTPU", "libtpu", "requirements-libtpu.txt", "libtpu/libtpu.so"),
            "jax-cuda13-pjrt": ("BERTH_XLA_CUDA", "jax-cuda-pjrt", "requirements-cuda.txt", "jax_plugins/xla_cuda13/xla_cuda_plugin.so")}
 # One wheel for every Python: no Python loads it.
-PIP = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes", "--python-version", "3.11"]
+PIP_OPTIONS = ["-q", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes", "--implementation", "cp", "--python-version", "3.11"]
+
+
+class Missing(Exception):
+    """Why there is no such plugin here."""
 
 
 def find(name):
-    """The library's path; None: it cannot be had."""
+    """The library's path."""
     variable, place, requirements, library = PLUGINS[name]
     if os.environ.get(variable):
         return Path(os.environ[variable])
     folder = sides.folder_of_peers() / place
     if not (folder / library).exists():
         print(f"installing {name} into {folder}", file=sys.stderr, flush=True)
-        done = subprocess.run([sys.executable, *PIP, "--target", folder, "-r", HERE / requirements], stdout=subprocess.DEVNULL, timeout=900)
+        command = [sys.executable, "-m", "pip", "install", *PIP_OPTIONS, "--target", folder, "-r", HERE / requirements]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, timeout=900)
         if done.returncode or not (folder / library).exists():
-            return None
+            raise Missing(f"{version(name)} could not be had from PyPI")
     return folder / library
 
 
 def version(name):
     """As the file of requirements pins it."""
     variable, _, requirements, _ = PLUGINS[name]
-    if os.environ.get(variable):
-        return os.environ[variable]
+    return os.environ.get(variable) or pinned(name, requirements)
+
+
+def pinned(name, requirements):
     return next(line.split()[0].replace("==", " ") for line in (HERE / requirements).read_text().splitlines() if line.startswith(name))
 
 
@@ -79,6 +86,17 @@ class Room:
         shutil.copyfile(path, copy)
         os.chmod(copy, 0o755)
         return copy
+
+    def link(self, path):
+        """A large file that is not written to, where the file system allows it."""
+        there = self.path / path.name
+        try:
+            if path.stat().st_mode & 0o004:
+                os.link(path, there)
+                return there
+        except OSError:
+            pass
+        return self.copy(path)
 
     def environment(self, more):
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), "TMPDIR": str(self.home)} | more

@@ -3,7 +3,8 @@
 
 #include "drivers/pjrt/device.h"
 
-#define MESSAGE_SHOWN 4000 /* bytes: XLA's may contain a whole module */
+/* Bytes of a message: XLA's may contain a whole module, or words for each run since the one that failed, and the cause after them. */
+enum { HEAD_SHOWN = 3000, TAIL_SHOWN = 1000, MOST_READ = 1 << 20 };
 
 void bti_pjrt_ignore(const bti_pjrt_calls *calls, bti_pjrt_error *error) {
     if (!error) return;
@@ -27,14 +28,15 @@ static bt_status code_of(const bti_pjrt_calls *calls, bti_pjrt_error *error) {
 static void add_message(const bti_pjrt_calls *calls, bti_pjrt_error *error, bti_str *text) {
     bti_pjrt_text args = {.size = BTI_PJRT_SIZE(bti_pjrt_text, length), .object = error};
     calls->error_message(&args);
-    size_t length = args.text && args.length <= SIZE_MAX / 2 ? args.length : 0;
-    if (length > MESSAGE_SHOWN) length = MESSAGE_SHOWN;
+    size_t length = !args.text ? 0 : args.length < MOST_READ ? args.length : MOST_READ;
     if (length) length = strnlen(args.text, length);
     while (length && (unsigned char)args.text[length - 1] <= ' ') length--;
-    if (length)
-        bti_str_add_bytes(text, args.text, length);
-    else
-        bti_str_add(text, "the plugin gives no reason");
+    size_t head = length <= HEAD_SHOWN + TAIL_SHOWN ? length : HEAD_SHOWN;
+    if (!length) bti_str_add(text, "the plugin gives no reason");
+    if (head) bti_str_add_bytes(text, args.text, head);
+    if (head == length) return;
+    bti_str_addf(text, " (%zu bytes left out) ", length - HEAD_SHOWN - TAIL_SHOWN);
+    bti_str_add_bytes(text, args.text + length - TAIL_SHOWN, TAIL_SHOWN);
 }
 
 bt_status bti_pjrt_check(const bti_pjrt_calls *calls, const char *whom, const char *what, bti_pjrt_error *error) {

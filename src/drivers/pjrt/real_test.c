@@ -113,7 +113,6 @@ static void products(void **state) {
     pjrt->program_free(device, NULL, program);
 }
 
-/* With the same address an input gives its memory; with another one, or while a copy holds it, it keeps its elements. */
 /* The right factor is doubled in its own memory. */
 static void a_product_reads_what_is_there_now(void **state) {
     (void)state;
@@ -153,6 +152,38 @@ static void a_product_reads_what_is_there_now(void **state) {
     pjrt->program_free(device, NULL, twice);
 }
 
+/* On either side, in vectors and behind them. */
+static void extremes_keep_nan(void **state) {
+    (void)state;
+    enum { COUNT = 67 };
+    static const char text[] =
+        "func.func @main(%a: tensor<67xf32>, %b: tensor<67xf32>) -> (tensor<67xf32>, tensor<67xf32>) {\n"
+        "  %0 = stablehlo.maximum %a, %b : tensor<67xf32>\n"
+        "  %1 = stablehlo.minimum %a, %b : tensor<67xf32>\n"
+        "  return %0, %1 : tensor<67xf32>, tensor<67xf32>\n}\n";
+    float a[COUNT], b[COUNT], got[COUNT];
+    const bti_type types[] = {FLOATS(COUNT), FLOATS(COUNT), FLOATS(COUNT), FLOATS(COUNT)};
+    void *program;
+    bti_pjrt_device *device = devices[0];
+    for (int i = 0; i < COUNT; i++) a[i] = i % 3 == 1 ? NAN : (float)i, b[i] = i % 3 == 2 ? NAN : 30;
+    OK(load_segment(device, text, 2, 2, types, NULL, &program));
+    uint64_t at[4] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b)};
+    for (int i = 2; i < 4; i++) at[i] = new_memory(device, sizeof a);
+    OK(pjrt->launch_segment(device, program, at));
+    for (int k = 0; k < 2; k++) {
+        OK(pjrt->download(device, got, at[2 + k], sizeof got));
+        for (int i = 0; i < COUNT; i++) {
+            float expected = (k == 0) == (a[i] > 30) ? a[i] : 30;
+            if (i % 3 ? !isnan(got[i]) : got[i] != expected)
+                fail_msg("%s of %g and %g is %g", k ? "minimum" : "maximum", a[i], b[i], got[i]);
+        }
+    }
+    finish(device);
+    for (int i = 0; i < 4; i++) pjrt->free(device, at[i], sizeof a);
+    pjrt->program_free(device, NULL, program);
+}
+
+/* With the same address an input gives its memory; with another one, or while a copy holds it, it keeps its elements. */
 static void memory_is_given(void **state) {
     (void)state;
     const float a[] = {1, 2, 3, 4}, b[] = {10, 20, 30, 40}, sum[] = {11, 22, 33, 44}, twice[] = {21, 42, 63, 84};
@@ -376,6 +407,7 @@ int main(void) {
                                        cmocka_unit_test(a_program_for_one_device),
                                        cmocka_unit_test(products),
                                        cmocka_unit_test(a_product_reads_what_is_there_now),
+                                       cmocka_unit_test(extremes_keep_nan),
                                        cmocka_unit_test(memory_is_given),
                                        cmocka_unit_test(dtypes_go_there_and_back),
                                        cmocka_unit_test(layouts_and_other_types),

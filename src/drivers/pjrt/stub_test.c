@@ -235,7 +235,12 @@ static void programs_are_checked(void **state) {
     void *program;
     open_stub("{}", &device, 1);
     FAILS(load_segment(device, "no rule", 2, 1, ADD_TYPES, NULL, &program), BT_INVALID_ARGUMENT,
-          "pjrt0:0 (Stub v1): compiling a segment: error: expected a rule of the stub\n  at line 1");
+          "pjrt0:0 (Stub v1): compiling a segment: in \"no rule\": error: expected a rule of the stub\n  at line 1");
+    static char long_text[9000]; /* of what a message repeats of it, the end is left out; the reason stays */
+    memset(long_text, 'x', sizeof long_text - 1);
+    FAILS(load_segment(device, long_text, 2, 1, ADD_TYPES, NULL, &program), BT_INVALID_ARGUMENT, "in \"xxxx");
+    assert_non_null(strstr(bt_error_text(), "x (5052 bytes left out) x"));
+    assert_non_null(strstr(bt_error_text(), "xxx\": error: expected a rule of the stub\n  at line 1"));
     stub_set("{\"results\": 3}");
     FAILS(load_segment(device, stub_add, 2, 1, ADD_TYPES, NULL, &program), BT_INTERNAL,
           "the compiled segment has 3 results; the plan has 1");
