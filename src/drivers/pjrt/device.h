@@ -142,7 +142,9 @@ bt_status bti_pjrt_record(void *device, bti_event *event);
 bt_status bti_pjrt_wait(void *device, bti_event event);
 bt_status bti_pjrt_query(void *device, bti_event event, bool *done);
 bt_status bti_pjrt_sync(void *device);
-/* Waits for all launches and forgets their errors. */
+/* Waits for all launches; their errors stay those of the events behind them. */
+void bti_pjrt_finish_launches(bti_pjrt_device *device);
+/* The same, and forgets these errors. */
 void bti_pjrt_forget_launches(bti_pjrt_device *device);
 /* Whether all launches are complete. */
 bool bti_pjrt_is_idle(bti_pjrt_device *device);

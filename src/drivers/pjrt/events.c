@@ -166,7 +166,7 @@ bt_status bti_pjrt_query(void *opened, bti_event event, bool *done) {
 bt_status bti_pjrt_sync(void *opened) {
     bti_pjrt_device *device = opened;
     bti_error *oldest_error = NULL;
-    wait_for_launches(device, UINT64_MAX);
+    bti_pjrt_finish_launches(device);
     bti_lock_take(&device->events_lock);
     for (const bti_pjrt_fault *fault = device->faults; fault; fault = fault->next)
         if (!fault->next) oldest_error = bti_error_retain(fault->error);
@@ -174,8 +174,10 @@ bt_status bti_pjrt_sync(void *opened) {
     return oldest_error ? fail_with(oldest_error) : bti_pjrt_check_lost(device);
 }
 
+void bti_pjrt_finish_launches(bti_pjrt_device *device) { wait_for_launches(device, UINT64_MAX); }
+
 void bti_pjrt_forget_launches(bti_pjrt_device *device) {
-    wait_for_launches(device, UINT64_MAX);
+    bti_pjrt_finish_launches(device);
     for (bti_pjrt_fault *fault; (fault = device->faults);) {
         device->faults = fault->next;
         bti_error_release(fault->error);

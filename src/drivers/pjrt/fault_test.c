@@ -141,6 +141,18 @@ static void runs_fail_late(void **state) {
         }
 }
 
+/* What is in flight when a run finds too little memory may hold some. */
+static void memory_comes_back_with_work(void **state) {
+    (void)state;
+    const char refused[] = "{\"fail\": {\"PJRT_LoadedExecutable_Execute\": [2, 8]}, \"seed\": %d}";
+    char settings[100];
+    snprintf(settings, sizeof settings, refused, 3); /* the first run is not complete when the second one is refused */
+    assert_true(play_and_check(settings, ""));
+    snprintf(settings, sizeof settings, refused, 0); /* it is: nothing will come back */
+    assert_false(play_and_check(settings, "the stub fails in PJRT_LoadedExecutable_Execute"));
+    assert_int_equal(bt_error_status(), BT_RESOURCE_EXHAUSTED);
+}
+
 static void each_allocation_fails(void **state) {
     (void)state;
     int ends = 0;
@@ -298,11 +310,15 @@ static void devices_that_vanish(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_call_fails),           cmocka_unit_test(runs_fail_late),
-        cmocka_unit_test(each_allocation_fails),     cmocka_unit_test(sizes_that_cannot_be),
-        cmocka_unit_test(devices_that_vanish),       cmocka_unit_test(optional_entries_are_done_without),
-        cmocka_unit_test(files_that_are_no_plugins), cmocka_unit_test(tables_are_checked)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(each_call_fails),
+                                       cmocka_unit_test(runs_fail_late),
+                                       cmocka_unit_test(memory_comes_back_with_work),
+                                       cmocka_unit_test(each_allocation_fails),
+                                       cmocka_unit_test(sizes_that_cannot_be),
+                                       cmocka_unit_test(devices_that_vanish),
+                                       cmocka_unit_test(optional_entries_are_done_without),
+                                       cmocka_unit_test(files_that_are_no_plugins),
+                                       cmocka_unit_test(tables_are_checked)};
     setenv("BERTH_FAKE_PJRT", "{}", 1);
     reach_stub();
     set_plugins("tpu:" STUB);

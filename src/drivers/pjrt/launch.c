@@ -144,6 +144,14 @@ static bt_status execute_here(run *r) {
     return refused && !lacks_inputs(r) ? execute_own(r) : status;
 }
 
+/* Arrays that nobody names any more keep their memory until the launches that read them are over. So one that finds too little waits for these, and tries once more. */
+static bt_status execute_with_room(run *r) {
+    bt_status status = execute_here(r);
+    if (status != BT_RESOURCE_EXHAUSTED || lacks_inputs(r) || bti_pjrt_is_idle(r->device)) return status;
+    bti_pjrt_finish_launches(r->device);
+    return execute_here(r);
+}
+
 /* --- what comes of it ------------------------------------------------------------------------------------------------------- */
 
 /* Inputs whose memory the failed run has used up are lost; all else is as before. */
@@ -186,7 +194,7 @@ static bt_status run_segment(run *r) {
     BTI_TRY(find_slots(r));
     BTI_TRY(make_inputs(r));
     choose_kept(r);
-    bt_status status = execute_here(r);
+    bt_status status = execute_with_room(r);
     if (status == BT_OK) status = check_results(r);
     if (status != BT_OK) {
         mark_lost(r);
