@@ -251,7 +251,7 @@ part_export() {
 }
 # On a real PJRT plugin, XLA's CPU client: the driver, reference files, conformance, training, examples, random programs. Some of them on a second one, a shim over tensorflow-cpu's XLA.
 part_pjrt() {
-    build release libberth berth golden drivers.pjrt.real_test drivers.pjrt.late_test tests.conformance_test random_programs || return 1
+    build release libberth berth golden drivers.pjrt.real_test drivers.pjrt.late_test tests.conformance_test tests.pad_sizes_test random_programs || return 1
     noted '^pjrt:' python3 tests/pjrt/run.py
 }
 # Modules of StableHLO compiled ahead of time by libtpu, without a TPU, and by XLA's compiler for GPUs.

@@ -108,7 +108,7 @@ static void doctor_tells(void **state) {
     assert_says("plugin: " STUB ", version 0.81 of the PJRT C API\n");
     assert_says("platform: stub, stub version 7 of two lines; 2 devices\n");
     assert_says("programs: 0 compiled in 0.000 s, 0 shared between devices\n");
-    assert_says("arrays fetched to get another type: 0\n");
+    assert_says("arrays fetched to get another type or length: 0\n");
     assert_int_equal(run("{\"minor\": 40}", "pjrt_plugins=tpu:" STUB, BERTH, "doctor"), 0);
     assert_says("pjrt: " STUB ": it has version 0.40 of the PJRT C API; 0.57 or a later 0.x is needed");
     assert_int_equal(run("{}", "pjrt_plugins=none", BERTH, "doctor"), 0);

@@ -201,8 +201,9 @@ static inline bt_status bti_program_launch_library(const bti_program *program, c
 }
 
 /* Of a segment. */
-static inline bt_status bti_program_launch_segment(const bti_program *program, const uint64_t *addresses) {
-    return program->driver->launch_segment(program->device, program->state, addresses);
+static inline bt_status bti_program_launch_segment(const bti_program *program, const uint64_t *addresses,
+                                                   const bti_type *types) {
+    return program->driver->launch_segment(program->device, program->state, addresses, types);
 }
 
 /* text_wanted, text_lacked and text_give of drivers/driver.h; false where the driver loads no texts. */

@@ -178,8 +178,9 @@ typedef struct bti_driver {
 
     /* (optional) Runs or enqueues a segment. addresses: of its inputs, then of its outputs; each is where an allocation begins. An output whose address is that of the input that is aliased to it takes
      * its memory; all other inputs keep their elements. If it fails, no output is written. For devices whose facts say that they load graphs: they run nothing else, and each of their allocations is one
-     * array, written whole by a segment, `copy`, or uploads. */
-    bt_status (*launch_segment)(void *device, void *program, const uint64_t *addresses);
+     * array, written whole by a segment, `copy`, or uploads. types: NULL, or those of the arrays, where the program's are longer along some axes: the driver fills them up with anything, and reads and copies the
+     * elements that are there. */
+    bt_status (*launch_segment)(void *device, void *program, const uint64_t *addresses, const bti_type *types);
 
     /* record: an event that completes after everything launched so far; if it fails, it has waited for all that: nobody else can, and its memory serves what comes next. wait:
      * blocks until it is complete and returns the error of work that failed. query never blocks. */

@@ -177,7 +177,7 @@ static bt_status launch_segment(const bti_run *run, const bti_step *step, const 
         if (o == step->input_count && ready->given) *next++ = ready->given->address;
         *next++ = bti_run_address(run, bti_plan_operand(&run->prepared->plan, step, o));
     }
-    bt_status status = bti_program_launch_segment(ready->program, addresses);
+    bt_status status = bti_program_launch_segment(ready->program, addresses, ready->types);
     if (addresses != few) bti_free(addresses);
     return status;
 }

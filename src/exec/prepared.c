@@ -34,6 +34,7 @@ void bti_prepared_release(bti_prepared *of) {
         bti_free(of->steps[s].numbers);
         if (of->steps[s].given)
             bti_block_free(of->steps[s].given, bti_run_queue_submitted(of->plan.steps.items[s].device));
+        bti_free(of->steps[s].types);
         bti_free(of->steps[s].packed);
         for (int r = 0; r < BTI_MAX_REGIONS; r++) bti_prepared_release(of->steps[s].regions[r]);
     }
@@ -231,7 +232,8 @@ static bt_status ready_step(bti_prepared *of, size_t s, size_t *operand, bti_att
     if (step->kind == BTI_STEP_WORK) return ready_work(of, s, operand, attr, wants);
     if (step->kind == BTI_STEP_PRODUCT) return ready_product(of, s, operand, wants);
     if (step->kind == BTI_STEP_SEGMENT)
-        return bti_segment_ready(&of->plan, step, wants, &of->steps[s].given, &of->steps[s].program);
+        return bti_segment_ready(&of->plan, step, wants, &of->steps[s].given, &of->steps[s].types,
+                                 &of->steps[s].program);
     return ready_kernel(of, s, wants);
 }
 

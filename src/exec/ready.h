@@ -26,6 +26,7 @@ typedef struct bti_ready_step {
     const bti_attr *attr; /* of work; in of->attrs */
     int64_t *numbers;     /* of a kernel of the program's: its words behind the addresses */
     bti_block *given;     /* of a segment: numbers of its text's last argument, on the device; NULL: there are none */
+    bti_type *types;      /* of a segment whose program takes longer arrays: those of its arrays; else NULL */
     int number_count;
     bti_packed_key *packed;                        /* of work whose second input is kept by the device; NULL */
     struct bti_prepared *regions[BTI_MAX_REGIONS]; /* of a control step */

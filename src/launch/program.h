@@ -49,8 +49,9 @@ typedef struct bti_segment_source {
     const char *text;
     size_t bytes; /* of the text, without the NUL behind it */
     int input_count, output_count;
-    const bti_type *types; /* of inputs, then of outputs */
-    const int *aliases;    /* by input: the output that may get its memory; -1: none. The text says the same */
+    const bti_type *
+        types; /* of inputs, then of outputs; those of the arrays may be shorter (launch_segment of drivers/driver.h) */
+    const int *aliases; /* by input: the output that may get its memory; -1: none. The text says the same */
 } bti_segment_source;
 
 /* A primitive that runs whole (launch), a fused kernel (launch_kernel), a matrix product and its epilogue (launch_product), a kernel of the

@@ -93,17 +93,18 @@ def golden(place, name, flags, pattern, *options):
     return Test(name, [place.copy(BUILD / "golden"), *options, *files], {"BERTH_FLAGS": flags}, r"(\d+) passed, \d+ failed", "reference cases", known=KNOWN.get(place.name, ()))
 
 
-def conformance(place, kind):
-    settings = {"BERTH_TEST_DEVICES": kind, "BERTH_TEST_ONE_IN": "10" if LONG else "100"}
-    return Test(f"conformance as {kind}", [place.copy(BUILD / "tests/tests.conformance_test")], settings, rf"{kind}: (\d+) cases passed, 0 failed",
+def conformance(place, kind, *flags):
+    settings = {"BERTH_TEST_DEVICES": kind, "BERTH_TEST_ONE_IN": "10" if LONG else "100", "BERTH_TEST_FLAGS": ",".join(flags)}
+    return Test(" ".join([f"conformance as {kind}", *flags]), [place.copy(BUILD / "tests/tests.conformance_test")], settings, rf"{kind}: (\d+) cases passed, 0 failed",
                 "conformance cases")
 
 
-def random_programs(place, *options):
+def random_programs(place, *options, flags=""):
     first = 1 + DRAW % 500
     last = first + (9 if LONG else 0)
-    name = " ".join(["random programs", *options])
-    return Test(name, [place.copy(BUILD / "tests/random_programs"), "--tpus", *options, "--seeds", f"{first}..{last}"], {"BERTH_FLAGS": place.flags("tpu")},
+    name = " ".join(["random programs", *options, *flags.split(",")]).strip()
+    return Test(name, [place.copy(BUILD / "tests/random_programs"), "--tpus", *options, "--seeds", f"{first}..{last}"],
+                {"BERTH_FLAGS": f"{flags},{place.flags('tpu')}".strip(",")},
                 r"(\d+) programs, .* 0 differences", "random programs")
 
 
@@ -133,7 +134,8 @@ def list_tests(place):
              Test("digits on four", [berth, "demo", "--save", place.home / "digits.safetensors"], {"BERTH_FLAGS": tpu}, expected="TPU:3 "),
              Test("a small GPT", [berth, "demo", "gpt", "--epochs", "1", "--save", place.home / "gpt.safetensors"], {"BERTH_FLAGS": tpu}),
              conformance(place, "tpu"), conformance(place, "acc"),
-             random_programs(place), *([random_programs(place, "--loops")] if LONG else [])]
+             Test("sizes that vary", [place.copy(BUILD / "tests/tests.pad_sizes_test")]), conformance(place, "tpu", "pad_sizes=on"),
+             random_programs(place, flags="pad_sizes=on"), random_programs(place), *([random_programs(place, "--loops")] if LONG else [])]
     return tests + [example(place, source) for source in sorted((ROOT / "examples/jax").glob("*.c"))]
 
 

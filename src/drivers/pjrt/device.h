@@ -117,7 +117,7 @@ typedef struct bti_pjrt_device {
     bti_lock slots_lock; /* of the table and what the slots hold */
     BTI_VEC(bti_pjrt_slot *) slots;
     BTI_VEC(size_t) free_slots; /* numbers */
-    atomic_uint retyped;        /* arrays that were fetched to get another type */
+    atomic_uint retyped;        /* arrays that were fetched to get another type, or length */
 
     bti_lock events_lock; /* of the next ones */
     bti_pjrt_launch *first, *last;
@@ -166,11 +166,13 @@ void bti_pjrt_store_release(bti_pjrt_store *store);
 typedef struct bti_pjrt_buffer {
     atomic_int users;
     const bti_pjrt_calls *calls;
-    void *handle; /* NULL: none yet */
-    bti_type type;
-    size_t bytes;
+    void *handle;  /* NULL: none yet */
+    bti_type type; /* of the array */
+    bti_type held; /* the plugin's: longer along some axes, or the same */
+    size_t bytes;  /* of the array */
 } bti_pjrt_buffer;
-bt_status bti_pjrt_buffer_new(const bti_pjrt_calls *calls, const bti_type *type, bti_pjrt_buffer **buffer);
+bt_status bti_pjrt_buffer_new(const bti_pjrt_calls *calls, const bti_type *type, const bti_type *held,
+                              bti_pjrt_buffer **buffer);
 bti_pjrt_buffer *bti_pjrt_buffer_retain(bti_pjrt_buffer *buffer);
 void bti_pjrt_buffer_release(bti_pjrt_buffer *buffer);
 
@@ -205,8 +207,9 @@ bt_status bti_pjrt_fetch_into(bti_pjrt_device *device, const bti_pjrt_buffer *bu
 /* The bytes of the contents, `bytes` at least: their store, or a new one. Retained. */
 bt_status bti_pjrt_bytes_of(bti_pjrt_device *device, const bti_pjrt_contents *contents, size_t bytes,
                             bti_pjrt_store **store);
-/* The slot's elements as an array of this type, retained; the slot keeps it. Waits only if it holds an array of another type. */
-bt_status bti_pjrt_typed(bti_pjrt_device *device, bti_pjrt_slot *slot, const bti_type *type, bti_pjrt_buffer **buffer);
+/* The slot's elements as an array of this type, in a buffer of the type `held`, retained; the slot keeps it. Waits only if it holds an array of other types. */
+bt_status bti_pjrt_typed(bti_pjrt_device *device, bti_pjrt_slot *slot, const bti_type *type, const bti_type *held,
+                         bti_pjrt_buffer **buffer);
 
 /* --- transfer.c ------------------------------------------------------------------------------------------------------ */
 bt_status bti_pjrt_upload(void *device, uint64_t address, const void *host, size_t bytes);
@@ -236,6 +239,6 @@ void bti_pjrt_program_free(void *device, const bti_program_source *source, void 
 bt_status bti_pjrt_compile_own(bti_pjrt_device *device, bti_pjrt_program *program);
 
 /* --- launch.c -------------------------------------------------------------------------------------------------------- */
-bt_status bti_pjrt_launch_segment(void *device, void *program, const uint64_t *addresses);
+bt_status bti_pjrt_launch_segment(void *device, void *program, const uint64_t *addresses, const bti_type *types);
 
 #endif

@@ -36,15 +36,15 @@ static bt_status run_all(scene *s) {
     BTI_TRY(pjrt->upload(a, x, one, BYTES));
     BTI_TRY(pjrt->upload(a, y, ten, 8));
     BTI_TRY(pjrt->upload(a, y + 8, ten + 2, 8));
-    BTI_TRY(pjrt->launch_segment(a, s->programs[0], (uint64_t[]){x, y, x})); /* x = 11 22 33 44 */
-    BTI_TRY(pjrt->launch_segment(a, s->programs[0], (uint64_t[]){x, y, x})); /* x = 21 42 63 84 */
+    BTI_TRY(pjrt->launch_segment(a, s->programs[0], (uint64_t[]){x, y, x}, NULL)); /* x = 11 22 33 44 */
+    BTI_TRY(pjrt->launch_segment(a, s->programs[0], (uint64_t[]){x, y, x}, NULL)); /* x = 21 42 63 84 */
     BTI_TRY(pjrt->record(a, &event));
-    BTI_TRY(pjrt->launch_segment(a, s->programs[2], (uint64_t[]){x, z})); /* as another type */
+    BTI_TRY(pjrt->launch_segment(a, s->programs[2], (uint64_t[]){x, z}, NULL)); /* as another type */
     BTI_TRY(pjrt->copy(a, y, z, BYTES));
     BTI_TRY(pjrt->query(a, event, &done));
     BTI_TRY(pjrt->wait(a, event));
     BTI_TRY(pjrt->peer_copy(b, w, a, z, BYTES));
-    BTI_TRY(pjrt->launch_segment(b, s->programs[1], (uint64_t[]){w, w, w})); /* w = 42 84 126 168 */
+    BTI_TRY(pjrt->launch_segment(b, s->programs[1], (uint64_t[]){w, w, w}, NULL)); /* w = 42 84 126 168 */
     BTI_TRY(pjrt->fill(b, w + 12, 0, 4));
     BTI_TRY(pjrt->download(b, got, w, BYTES));
     s->right = got[0] == 42 && got[1] == 84 && got[2] == 126 && got[3] == 0;

@@ -12,6 +12,7 @@ typedef struct run {
     bti_pjrt_device *device;
     bti_pjrt_program *program;
     const uint64_t *addresses;
+    const bti_type *types; /* of the arrays */
     bti_pjrt_launch *launch;
     bti_pjrt_slot **slots;     /* of inputs, of outputs */
     bti_pjrt_buffer **buffers; /* likewise, retained */
@@ -48,21 +49,21 @@ static void end_run(run *r) {
 static bt_status find_slots(run *r) {
     size_t inputs = (size_t)r->program->input_count;
     for (size_t i = 0; i < count_of(r->program); i++) {
-        const bti_type *type = &r->program->types[i];
+        const bti_type *type = &r->types[i];
         size_t bytes, offset;
         if (!bti_pjrt_bytes(type, &bytes))
             return bti_fail(BT_INTERNAL, "%s: an array of a segment is too large", r->device->name);
         BTI_TRY(bti_pjrt_find(r->device, r->addresses[i], bytes, &r->slots[i], &offset));
         if (offset)
             return bti_fail(BT_INTERNAL, "%s: an array of a segment does not begin an allocation", r->device->name);
-        if (i >= inputs) BTI_TRY(bti_pjrt_buffer_new(r->device->calls, type, &r->buffers[i]));
+        if (i >= inputs) BTI_TRY(bti_pjrt_buffer_new(r->device->calls, type, &r->program->types[i], &r->buffers[i]));
     }
     return BT_OK;
 }
 
 static bt_status make_inputs(run *r) {
     for (int i = 0; i < r->program->input_count; i++) {
-        BTI_TRY(bti_pjrt_typed(r->device, r->slots[i], &r->program->types[i], &r->buffers[i]));
+        BTI_TRY(bti_pjrt_typed(r->device, r->slots[i], &r->types[i], &r->program->types[i], &r->buffers[i]));
         r->handles[i] = r->buffers[i]->handle;
     }
     return BT_OK;
@@ -206,9 +207,10 @@ static bt_status run_segment(run *r) {
     return BT_OK;
 }
 
-bt_status bti_pjrt_launch_segment(void *opened, void *program, const uint64_t *addresses) {
+bt_status bti_pjrt_launch_segment(void *opened, void *program, const uint64_t *addresses, const bti_type *types) {
     run r;
     r.device = opened, r.program = program, r.addresses = addresses;
+    r.types = types ? types : r.program->types;
     r.launch = NULL, r.slots = NULL, r.event = NULL, r.kept_count = 0;
     BTI_TRY(bti_pjrt_check_lost(r.device));
     bt_status status = run_segment(&r);

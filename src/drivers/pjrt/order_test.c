@@ -21,7 +21,7 @@ static void late_errors_are_the_events(void **state) {
         uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), at[4];
         for (int i = 0; i < 4; i++) {
             at[i] = new_memory(device, BYTES);
-            OK(pjrt->launch_segment(device, program, (uint64_t[]){i == 2 ? at[1] : x, y, at[i]}));
+            OK(pjrt->launch_segment(device, program, (uint64_t[]){i == 2 ? at[1] : x, y, at[i]}, NULL));
             OK(pjrt->record(device, &events[i]));
         }
         OK(pjrt->wait(device, events[3]));
@@ -56,7 +56,7 @@ static void events_are_complete_with_all_before(void **state) {
         OK(pjrt->wait(device, first));
         for (int i = 0; i < 8; i++) {
             at[i] = new_memory(device, BYTES);
-            OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, at[i]}));
+            OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, at[i]}, NULL));
             if (i == 3) OK(pjrt->record(device, &first));
         }
         OK(pjrt->record(device, &second));
@@ -82,7 +82,7 @@ static void a_late_upload_fails_what_reads_it(void **state) {
     open_stub("{\"late_upload\": [2, 8], \"seed\": 2}", &device, 1);
     void *program = load_add(device, false);
     uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}, NULL));
     OK(pjrt->record(device, &event));
     FAILS(pjrt->wait(device, event), BT_RESOURCE_EXHAUSTED, "fails late");
     pjrt->program_free(device, NULL, program);
@@ -98,10 +98,10 @@ static void a_lost_device_stays_lost(void **state) {
     void *program = load_add(devices[0], false);
     uint64_t x = new_array(devices[0], one, BYTES), z = new_memory(devices[0], BYTES),
              other = new_array(devices[1], one, BYTES);
-    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}));
-    FAILS(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}), BT_UNAVAILABLE, "the device is gone");
+    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}, NULL));
+    FAILS(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}, NULL), BT_UNAVAILABLE, "the device is gone");
     const char *words = "pjrt0:0 (Stub v1) is lost since an earlier failure (";
-    FAILS(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}), BT_UNAVAILABLE, words);
+    FAILS(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, z}, NULL), BT_UNAVAILABLE, words);
     FAILS(pjrt->upload(devices[0], x, one, 4), BT_UNAVAILABLE, words);
     FAILS(pjrt->download(devices[0], got, z, BYTES), BT_UNAVAILABLE, "the device is gone");
     FAILS(pjrt->alloc(devices[0], 4, &address), BT_UNAVAILABLE, words);
@@ -123,7 +123,7 @@ static void copies_between(const char *settings, bool moved) {
     uint64_t x = new_array(devices[0], one, BYTES), y = new_array(devices[0], ten, BYTES),
              z = new_memory(devices[0], BYTES);
     uint64_t there = new_memory(devices[1], BYTES), raw = new_memory(devices[1], BYTES);
-    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, y, z}));
+    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, y, z}, NULL));
     finish(devices[0]);
     int buffers = stub_count().live[STUB_BUFFER];
     OK(pjrt->peer_copy(devices[1], there, devices[0], z, BYTES));
@@ -162,12 +162,12 @@ static void programs_are_shared(void **state) {
             for (int d = 0; d < 3; d++) {
                 uint64_t x = new_array(devices[d], one, BYTES), y = new_array(devices[d], ten, BYTES),
                          z = new_memory(devices[d], BYTES);
-                OK(pjrt->launch_segment(devices[d], programs[d], (uint64_t[]){x, y, z}));
+                OK(pjrt->launch_segment(devices[d], programs[d], (uint64_t[]){x, y, z}, NULL));
                 expect_floats(devices[d], z, sum, 4);
             }
         void *later = load_add(devices[2], false);
         uint64_t x = new_array(devices[2], one, BYTES), z = new_memory(devices[2], BYTES);
-        OK(pjrt->launch_segment(devices[2], later, (uint64_t[]){x, x, z}));
+        OK(pjrt->launch_segment(devices[2], later, (uint64_t[]){x, x, z}, NULL));
         pjrt->program_free(devices[2], NULL, later);
         for (int d = 0; d < 3; d++) pjrt->program_free(devices[d], NULL, programs[d]);
         close_stub(devices, 3);
@@ -213,7 +213,7 @@ static void threads_use_a_device(void **state) {
         assert_int_equal(pthread_create(&copiers[i].thread, NULL, copy_arrays, &copiers[i]), 0);
     }
     for (int i = 0; i < 200; i++) {
-        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}));
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}, NULL));
         if (i % 3 == 0) OK(pjrt->copy(device, z, x, BYTES));
         OK(pjrt->record(device, &event));
         OK(pjrt->query(device, event, &done));

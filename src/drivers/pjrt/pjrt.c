@@ -96,7 +96,7 @@ static void describe_device(void *opened, bti_str *text) {
                  client->version[0] ? client->version : "no version", client->device_count);
     bti_str_addf(text, "programs: %u compiled in %.3f s, %u shared between devices\n", atomic_load(&client->compiled),
                  (double)atomic_load(&client->compile_ns) * 1e-9, atomic_load(&client->shared));
-    bti_str_addf(text, "arrays fetched to get another type: %u\n", atomic_load(&device->retyped));
+    bti_str_addf(text, "arrays fetched to get another type or length: %u\n", atomic_load(&device->retyped));
 }
 
 static const bti_target_facts pjrt_facts = {.graphs = true,

@@ -28,11 +28,10 @@ static void sums(void **state) {
         bti_pjrt_device *device = devices[d];
         OK(load_segment(device, add_text, 2, 1, types, NULL, &program));
         uint64_t at[] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b), new_memory(device, sizeof a)};
-        OK(pjrt->launch_segment(device, program, at));
+        OK(pjrt->launch_segment(device, program, at, NULL));
         expect_floats(device, at[2], sum, 4);
-        OK(pjrt->launch_segment(
-            device, program,
-            (uint64_t[]){at[2], at[1], at[2]})); /* no alias: the old one lives until the run is over */
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){at[2], at[1], at[2]},
+                                NULL)); /* no alias: the old one lives until the run is over */
         expect_floats(device, at[2], twice, 4);
         expect_floats(device, at[0], a, 4);
         finish(device);
@@ -52,7 +51,7 @@ static void devices_share_a_program(void **state) {
     assert_int_equal(atomic_load(&devices[0]->client->compiled), before + 1);
     for (int d = 0; d < device_count; d++) {
         uint64_t x = new_array(devices[d], a, sizeof a), y = new_memory(devices[d], sizeof a);
-        OK(pjrt->launch_segment(devices[d], programs[d], (uint64_t[]){x, x, y}));
+        OK(pjrt->launch_segment(devices[d], programs[d], (uint64_t[]){x, x, y}, NULL));
         expect_floats(devices[d], y, sum, 4);
         finish(devices[d]);
         pjrt->free(devices[d], x, sizeof a);
@@ -71,7 +70,7 @@ static void a_program_for_one_device(void **state) {
         void *program;
         OK(load_segment(devices[d], add_text, 2, 1, types, NULL, &program));
         uint64_t x = new_array(devices[d], a, sizeof a), y = new_memory(devices[d], sizeof a);
-        OK(pjrt->launch_segment(devices[d], program, (uint64_t[]){x, x, y}));
+        OK(pjrt->launch_segment(devices[d], program, (uint64_t[]){x, x, y}, NULL));
         expect_floats(devices[d], y, sum, 4);
         finish(devices[d]);
         pjrt->free(devices[d], x, sizeof a);
@@ -105,7 +104,7 @@ static void products(void **state) {
     OK(load_segment(device, text, 2, 1, types, NULL, &program));
     uint64_t at[] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b),
                      new_memory(device, sizeof product)};
-    OK(pjrt->launch_segment(device, program, at));
+    OK(pjrt->launch_segment(device, program, at, NULL));
     expect_floats(device, at[2], &product[0][0], M * N);
     finish(device);
     const size_t bytes[] = {sizeof a, sizeof b, sizeof product};
@@ -137,12 +136,13 @@ static void a_product_reads_what_is_there_now(void **state) {
     OK(load_segment(device, double_text, 1, 1, doubled, (int[]){0}, &twice));
     uint64_t at[] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b),
                      new_memory(device, sizeof expected)};
-    OK(pjrt->launch_segment(device, twice, (uint64_t[]){at[1], at[1]})); /* from here on in memory of the plugin's */
+    OK(pjrt->launch_segment(device, twice, (uint64_t[]){at[1], at[1]},
+                            NULL)); /* from here on in memory of the plugin's */
     for (int i = 0; i < 3; i++) {
-        OK(pjrt->launch_segment(device, product, at));
+        OK(pjrt->launch_segment(device, product, at, NULL));
         for (int j = 0; j < M * N; j++) expected[j] = (float)(2 * K * (2 << i));
         expect_floats(device, at[2], expected, M * N);
-        OK(pjrt->launch_segment(device, twice, (uint64_t[]){at[1], at[1]}));
+        OK(pjrt->launch_segment(device, twice, (uint64_t[]){at[1], at[1]}, NULL));
     }
     finish(device);
     pjrt->free(device, at[0], sizeof a);
@@ -192,14 +192,14 @@ static void memory_is_given(void **state) {
     bti_pjrt_device *device = devices[0];
     OK(load_segment(device, add_in_place_text, 2, 1, types, (int[]){0, -1}, &program));
     uint64_t x = new_array(device, a, sizeof a), y = new_array(device, b, sizeof b), z = new_memory(device, sizeof a);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}, NULL));
     expect_floats(device, z, sum, 4);
     expect_floats(device, x, a, 4);
     OK(pjrt->copy(device, x, z, sizeof a)); /* shares the buffer */
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}, NULL));
     expect_floats(device, z, twice, 4);
     expect_floats(device, x, sum, 4);
-    for (int i = 0; i < 100; i++) OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    for (int i = 0; i < 100; i++) OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}, NULL));
     const float many[] = {1021, 2042, 3063, 4084};
     expect_floats(device, z, many, 4);
     expect_floats(device, y, b, 4);
@@ -233,7 +233,7 @@ static void dtypes_go_there_and_back(void **state) {
                  words[dtype], words[dtype], words[dtype]);
         OK(load_segment(devices[0], text, 1, 1, types, NULL, &program));
         uint64_t at[] = {new_array(devices[0], sent, bytes), new_memory(devices[0], bytes)};
-        OK(pjrt->launch_segment(devices[0], program, at));
+        OK(pjrt->launch_segment(devices[0], program, at, NULL));
         OK(pjrt->download(devices[0], got, at[1], bytes));
         assert_memory_equal(got, sent, bytes);
         memset(got, 0, bytes);
@@ -262,10 +262,10 @@ static void layouts_and_other_types(void **state) {
     OK(load_segment(device, text, 1, 1, types, NULL, &program));
     OK(load_segment(device, add_text, 2, 1, sum_types, NULL, &sum));
     uint64_t x = new_array(device, a, sizeof a), y = new_memory(device, sizeof a), z = new_memory(device, 16);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y}, NULL));
     expect_floats(device, y, turned, 24);
     unsigned before = atomic_load(&device->retyped);
-    OK(pjrt->launch_segment(device, sum, (uint64_t[]){y, y, z}));
+    OK(pjrt->launch_segment(device, sum, (uint64_t[]){y, y, z}, NULL));
     const float sums4[] = {0, 8, 16, 24};
     expect_floats(device, z, sums4, 4);
     assert_int_equal(atomic_load(&device->retyped), before + 1);
@@ -289,7 +289,7 @@ static void copies_between_devices(void **state) {
     OK(load_segment(devices[0], add_text, 2, 1, types, NULL, &program));
     uint64_t x = new_array(devices[0], a, sizeof a), y = new_memory(devices[0], sizeof a);
     uint64_t there = new_memory(devices[1], sizeof a), again = new_memory(devices[1], sizeof a);
-    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, y}));
+    OK(pjrt->launch_segment(devices[0], program, (uint64_t[]){x, x, y}, NULL));
     finish(devices[0]);
     OK(pjrt->peer_copy(devices[1], there, devices[0], y, sizeof a));
     expect_floats(devices[1], there, sum, 4);
@@ -317,7 +317,7 @@ static void errors_are_told(void **state) {
     OK(load_segment(devices[0], add_text, 2, 1, wrong, NULL, &program));
     uint64_t at[] = {new_array(devices[0], a, 20), new_array(devices[0], a, 16), new_memory(devices[0], 16)};
     bti_event event;
-    bt_status status = pjrt->launch_segment(devices[0], program, at);
+    bt_status status = pjrt->launch_segment(devices[0], program, at, NULL);
     if (status == BT_OK) {
         OK(pjrt->record(devices[0], &event));
         status = pjrt->wait(devices[0], event);
@@ -338,7 +338,7 @@ static void a_refused_run_keeps_its_inputs(void **state) {
     bti_pjrt_device *device = devices[0];
     OK(load_segment(device, add_in_place_text, 2, 1, types, (int[]){0, -1}, &program));
     uint64_t x = new_array(device, a, 16), y = new_array(device, a, 20);
-    assert_int_not_equal(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_OK);
+    assert_int_not_equal(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}, NULL), BT_OK);
     bt_status status = pjrt->download(device, got, x, sizeof got);
     if (status == BT_OK)
         assert_memory_equal(got, a, sizeof got);
@@ -365,7 +365,7 @@ static void many_launches(void **state) {
     uint64_t start = bti_now_ns();
     for (int i = 0; i < LAUNCHES; i++) {
         if (i >= EVENTS) OK(pjrt->wait(device, events[i % EVENTS]));
-        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}));
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}, NULL));
         OK(pjrt->record(device, &events[i % EVENTS]));
     }
     finish(device);

@@ -37,14 +37,17 @@ void bti_pjrt_store_release(bti_pjrt_store *store) {
 
 /* --- buffers ---------------------------------------------------------------------------------------------------------- */
 
-bt_status bti_pjrt_buffer_new(const bti_pjrt_calls *calls, const bti_type *type, bti_pjrt_buffer **buffer) {
-    size_t bytes;
+bt_status bti_pjrt_buffer_new(const bti_pjrt_calls *calls, const bti_type *type, const bti_type *held,
+                              bti_pjrt_buffer **buffer) {
+    size_t bytes, held_bytes;
     *buffer = NULL;
-    if (!bti_pjrt_bytes(type, &bytes)) return bti_fail(BT_INTERNAL, "an array of more than 2^64 bytes");
+    if (!bti_pjrt_bytes(type, &bytes) || !bti_pjrt_bytes(held, &held_bytes))
+        return bti_fail(BT_INTERNAL, "an array of more than 2^64 bytes");
     *buffer = bti_calloc(1, sizeof **buffer);
     if (!*buffer) return bti_no_memory();
     (*buffer)->calls = calls;
     (*buffer)->type = *type;
+    (*buffer)->held = *held;
     (*buffer)->bytes = bytes;
     atomic_init(&(*buffer)->users, 1);
     return BT_OK;

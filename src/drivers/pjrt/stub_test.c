@@ -60,13 +60,13 @@ static void a_part_of_a_result_is_written(void **state) {
     open_stub("{\"seed\": 3}", &device, 1);
     void *program = load_add(device, false);
     uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}, NULL));
     OK(pjrt->upload(device, z + 4, &ten[0], 4));
     expect_floats(device, z, (float[]){11, 10, 33, 44}, 4);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}, NULL));
     OK(pjrt->fill(device, z + 8, 0, 8));
     expect_floats(device, z, (float[]){21, 30, 0, 0}, 4);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}, NULL));
     float got[4];
     for (int i = 0; i < 4; i++) OK(pjrt->download(device, got + i, z + 4 * (unsigned)i, 4));
     assert_memory_equal(got, sum, BYTES);
@@ -86,16 +86,16 @@ static void launches_keep_what_they_read(void **state) {
         void *program = load_add(device, false);
         uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES),
                  w = new_memory(device, BYTES);
-        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}));
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}, NULL));
         OK(pjrt->upload(device, y, one, BYTES));
-        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, w}));
+        OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, w}, NULL));
         OK(pjrt->fill(device, x, 0, BYTES));
         OK(pjrt->copy(device, y, x, BYTES));
         expect_floats(device, w, (float[]){2, 4, 6, 8}, 4);
         expect_floats(device, z, sum, 4);
         expect_floats(device, y, (float[]){0, 0, 0, 0}, 4);
         for (int i = 0; i < 20; i++) {
-            OK(pjrt->launch_segment(device, program, (uint64_t[]){w, z, w}));
+            OK(pjrt->launch_segment(device, program, (uint64_t[]){w, z, w}, NULL));
             if (i == 10) pjrt->free(device, z, BYTES), z = new_array(device, one, BYTES);
         }
         expect_floats(device, w, (float[]){2 + 11 * 11 + 9, 4 + 22 * 11 + 18, 6 + 33 * 11 + 27, 8 + 44 * 11 + 36}, 4);
@@ -113,11 +113,11 @@ static void another_type_is_made_anew(void **state) {
     void *program = load_add(device, false);
     OK(load_segment(device, stub_copy, 1, 1, (bti_type[]){FLOATS(2, 2), FLOATS(2, 2)}, NULL, &copy));
     uint64_t x = new_array(device, one, BYTES), y = new_memory(device, BYTES), z = new_memory(device, BYTES);
-    OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y})); /* bytes that had no type yet */
+    OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}, NULL)); /* bytes that had no type yet */
     assert_int_equal(atomic_load(&device->retyped), 0);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){y, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){y, y, z}, NULL));
     assert_int_equal(atomic_load(&device->retyped), 1); /* and y keeps the new type */
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){y, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){y, y, z}, NULL));
     assert_int_equal(atomic_load(&device->retyped), 1);
     expect_floats(device, z, (float[]){2, 4, 6, 8}, 4);
     expect_floats(device, y, one, 4);
@@ -125,6 +125,42 @@ static void another_type_is_made_anew(void **state) {
     pjrt->program_free(device, NULL, program);
     pjrt->program_free(device, NULL, copy);
     close_stub(&device, 1);
+}
+
+/* [3, 2] in a buffer of [4, 4], and [2, 3] beside it: one program. */
+static void arrays_may_be_shorter_than_the_program_s(void **state) {
+    (void)state;
+    bti_pjrt_device *devices[2];
+    void *copy, *exact;
+    char other[sizeof stub_copy + 1];
+    const float a[6] = {1, 2, 3, 4, 5, 6};
+    const bti_type held[] = {FLOATS(4, 4), FLOATS(4, 4)}, tall[] = {FLOATS(3, 2), FLOATS(3, 2)},
+                   flat[] = {FLOATS(2, 3), FLOATS(2, 3)};
+    open_stub("{}", devices, 2);
+    bti_pjrt_device *device = devices[0];
+    OK(load_segment(device, stub_copy, 1, 1, held, NULL, &copy));
+    snprintf(other, sizeof other, "%s\n", stub_copy); /* programs of one text are one */
+    OK(load_segment(device, other, 1, 1, tall, NULL, &exact));
+    uint64_t x = new_array(device, a, sizeof a), y = new_memory(device, sizeof a), z = new_memory(device, sizeof a);
+    uint64_t away = new_memory(devices[1], sizeof a);
+    OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}, tall));
+    OK(pjrt->launch_segment(device, copy, (uint64_t[]){y, z}, tall));
+    expect_floats(device, z, a, 6);
+    expect_floats(device, z + 4, a + 1, 3); /* a part */
+    expect_floats(device, z, a, 6);
+    assert_int_equal(atomic_load(&device->retyped), 0);
+    OK(pjrt->peer_copy(devices[1], away, device, y, sizeof a));
+    expect_floats(devices[1], away, a, 6);
+    OK(pjrt->launch_segment(device, copy, (uint64_t[]){y, z}, flat)); /* other rows of as many bytes */
+    assert_int_equal(atomic_load(&device->retyped), 1);
+    expect_floats(device, z, a, 6);
+    OK(pjrt->launch_segment(device, exact, (uint64_t[]){z, x}, NULL)); /* a buffer of its length */
+    assert_int_equal(atomic_load(&device->retyped), 2);
+    expect_floats(device, x, a, 6);
+    finish(device);
+    pjrt->program_free(device, NULL, copy);
+    pjrt->program_free(device, NULL, exact);
+    close_stub(devices, 2);
 }
 
 static void rows_come_in_their_order(void **state) {
@@ -135,7 +171,7 @@ static void rows_come_in_their_order(void **state) {
     open_stub("{}", &device, 1);
     OK(load_segment(device, stub_copy, 1, 1, (bti_type[]){FLOATS(2, 3), FLOATS(2, 3)}, NULL, &copy));
     uint64_t x = new_array(device, a, sizeof a), y = new_memory(device, sizeof a);
-    OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}));
+    OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}, NULL));
     expect_floats(device, y, a, 6);
     finish(device);
     pjrt->program_free(device, NULL, copy);
@@ -154,7 +190,7 @@ static void all_dtypes_have_types(void **state) {
         for (size_t i = 0; i < bytes; i++) sent[i] = (unsigned char)(i * 3 + 1);
         OK(load_segment(device, stub_copy, 1, 1, (bti_type[]){type, type}, NULL, &copy));
         uint64_t x = new_array(device, sent, bytes), y = new_memory(device, bytes);
-        OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}));
+        OK(pjrt->launch_segment(device, copy, (uint64_t[]){x, y}, NULL));
         OK(pjrt->download(device, got, y, bytes));
         assert_memory_equal(got, sent, bytes);
         pjrt->program_free(device, NULL, copy);
@@ -171,17 +207,17 @@ static void memory_is_given_where_it_can_be(void **state) {
     void *program = load_add(device, true);
     uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES), z = new_memory(device, BYTES);
     int before = stub_count().given;
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z})); /* another address */
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, z}, NULL)); /* another address */
     assert_int_equal(stub_count().given, before);
     expect_floats(device, z, sum, 4);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}, NULL));
     assert_int_equal(stub_count().given, before + 1);
     OK(pjrt->copy(device, x, z, BYTES)); /* a second owner */
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, y, z}, NULL));
     assert_int_equal(stub_count().given, before + 1);
     expect_floats(device, x, more, 4);
     expect_floats(device, z, (float[]){31, 62, 93, 124}, 4);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, z, z})); /* read twice */
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){z, z, z}, NULL)); /* read twice */
     assert_int_equal(stub_count().given, before + 1);
     expect_floats(device, z, (float[]){62, 124, 186, 248}, 4);
     finish(device);
@@ -196,10 +232,10 @@ static void a_refused_run_changes_nothing(void **state) {
     void *program = load_add(device, true);
     uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, BYTES);
     stub_set("{\"fail\": {\"PJRT_LoadedExecutable_Execute\": [1, 13]}}");
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_INTERNAL,
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}, NULL), BT_INTERNAL,
           "pjrt0:0 (Stub v1): running a segment: the stub fails in PJRT_LoadedExecutable_Execute");
     expect_floats(device, x, one, 4);
-    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}));
+    OK(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}, NULL));
     expect_floats(device, x, sum, 4);
     finish(device);
     pjrt->program_free(device, NULL, program);
@@ -216,10 +252,11 @@ static void lost_elements_are_said_to_be(void **state) {
     OK(load_segment(device, stub_add_in_place, 2, 1, (bti_type[]){FLOATS(4), FLOATS(3), FLOATS(4)}, (int[]){0, -1},
                     &program));
     uint64_t x = new_array(device, one, BYTES), y = new_array(device, ten, 12);
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_INVALID_ARGUMENT, "arrays of other sizes");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}, NULL), BT_INVALID_ARGUMENT,
+          "arrays of other sizes");
     FAILS(pjrt->download(device, got, x, BYTES), BT_INTERNAL,
           "these elements are lost: their memory was given to a segment that failed: ");
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}), BT_INTERNAL, "arrays of other sizes");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, y, x}, NULL), BT_INTERNAL, "arrays of other sizes");
     FAILS(pjrt->upload(device, x + 4, one, 4), BT_INTERNAL, "lost");
     OK(pjrt->upload(device, x, one, BYTES));
     expect_floats(device, x, one, 4);
@@ -247,10 +284,10 @@ static void programs_are_checked(void **state) {
     stub_set("{\"no_results\": true}");
     OK(load_segment(device, stub_add, 2, 1, ADD_TYPES, NULL, &program));
     uint64_t x = new_array(device, one, BYTES), z = new_memory(device, BYTES);
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x, z}), BT_INTERNAL,
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x, z}, NULL), BT_INTERNAL,
           "running a segment gave too few results");
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x + 4, z}), BT_INTERNAL, "do not lie within");
-    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, z, z}), BT_INTERNAL,
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, x + 4, z}, NULL), BT_INTERNAL, "do not lie within");
+    FAILS(pjrt->launch_segment(device, program, (uint64_t[]){x, z, z}, NULL), BT_INTERNAL,
           "16 bytes are asked for where 0 were written");
     pjrt->program_free(device, NULL, program);
     bti_program_source source = {.op = BTI_OP_matmul};
@@ -301,12 +338,18 @@ static void modules_are_written(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slots_have_addresses),          cmocka_unit_test(parts_are_uploaded_and_downloaded),
-        cmocka_unit_test(a_part_of_a_result_is_written), cmocka_unit_test(launches_keep_what_they_read),
-        cmocka_unit_test(another_type_is_made_anew),     cmocka_unit_test(rows_come_in_their_order),
-        cmocka_unit_test(all_dtypes_have_types),         cmocka_unit_test(memory_is_given_where_it_can_be),
-        cmocka_unit_test(a_refused_run_changes_nothing), cmocka_unit_test(lost_elements_are_said_to_be),
-        cmocka_unit_test(programs_are_checked),          cmocka_unit_test(modules_are_written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(slots_have_addresses),
+                                       cmocka_unit_test(parts_are_uploaded_and_downloaded),
+                                       cmocka_unit_test(a_part_of_a_result_is_written),
+                                       cmocka_unit_test(launches_keep_what_they_read),
+                                       cmocka_unit_test(another_type_is_made_anew),
+                                       cmocka_unit_test(rows_come_in_their_order),
+                                       cmocka_unit_test(all_dtypes_have_types),
+                                       cmocka_unit_test(memory_is_given_where_it_can_be),
+                                       cmocka_unit_test(a_refused_run_changes_nothing),
+                                       cmocka_unit_test(lost_elements_are_said_to_be),
+                                       cmocka_unit_test(programs_are_checked),
+                                       cmocka_unit_test(modules_are_written),
+                                       cmocka_unit_test(arrays_may_be_shorter_than_the_program_s)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -168,7 +168,7 @@ static bt_status copy_whole(bti_pjrt_device *target, bti_pjrt_slot *to, const bt
         bti_pjrt_put(target, to, copied);
         return BT_OK;
     }
-    BTI_TRY(bti_pjrt_buffer_new(target->calls, &from->buffer->type, &copied.buffer));
+    BTI_TRY(bti_pjrt_buffer_new(target->calls, &from->buffer->type, &from->buffer->held, &copied.buffer));
     bt_status status = move(target, from->buffer, copied.buffer);
     if (status == BT_OK)
         bti_pjrt_put(target, to, copied);

@@ -64,13 +64,20 @@ static bti_hlo_value with_row(bti_hlo *w, bti_hlo_value rows, bti_hlo_value row,
     return bti_hlo_line(w, "dynamic_update_slice", rows.type, 2 + rows.type.rank, inputs);
 }
 
+/* How many steps there are, less so many: it is carried on behind all else where the attributes do not say it. */
+static bti_hlo_value count_steps(bti_hlo *w, const bti_node *node, const loop_state *state, bool given, int64_t less) {
+    if (!given) return counter_at(w, node->attr->scan.length - less);
+    bti_hlo_value steps = state->here[state->count - 1];
+    return less ? bti_hlo_binary(w, "subtract", steps, counter_at(w, less)) : steps;
+}
+
 /* State: the counter, what is carried, rows that are made, then what is given by rows and whole. */
-static void scan_step(bti_hlo *w, const bti_node *node, loop_state *state, bti_hlo_value *inputs,
+static void scan_step(bti_hlo *w, const bti_node *node, loop_state *state, bool given, bti_hlo_value *inputs,
                       bti_hlo_value *outputs) {
     const bti_region *region = atomic_load(&node->tuple->regions[0]);
     int carried = node->attr->scan.carried, by_row = node->attr->scan.by_row, made = region->output_count - carried;
     bti_hlo_value at = state->here[0];
-    if (node->attr->scan.reverse) at = bti_hlo_binary(w, "subtract", counter_at(w, node->attr->scan.length - 1), at);
+    if (node->attr->scan.reverse) at = bti_hlo_binary(w, "subtract", count_steps(w, node, state, given, 1), at);
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = state->here[1 + (i < carried ? i : i + made)];
         if (i >= carried && i < carried + by_row) inputs[i] = scanned_row(w, inputs[i], at);
@@ -85,22 +92,28 @@ static void scan_step(bti_hlo *w, const bti_node *node, loop_state *state, bti_h
 static void write_scan(bti_hlo *w, const bti_node *node, const bti_hlo_value *in) {
     const bti_region *region = atomic_load(&node->tuple->regions[0]);
     int carried = node->attr->scan.carried, made = region->output_count - carried;
+    const bti_hlo_value *steps = w->steps;
     loop_state state;
-    if (!make_state(w, &state, 1 + node->input_count + made)) return;
+    w->steps = NULL; /* of this loop, not of those within */
+    if (!make_state(w, &state, 1 + node->input_count + made + (steps != NULL))) return;
     bti_hlo_value *room = bti_alloc((size_t)(node->input_count + region->output_count + 1) * sizeof *room);
     if (!room && w->status == BT_OK) w->status = bti_no_memory();
     if (room) {
         state.begins[0] = counter_at(w, 0);
         for (int i = 0; i < node->input_count; i++) state.begins[1 + (i < carried ? i : i + made)] = in[i];
-        for (int i = 0; i < made; i++)
-            state.begins[1 + carried + i] = bti_hlo_number(w, *bti_tuple_type(node->tuple, carried + i), 0);
+        if (steps) state.begins[state.count - 1] = *steps;
+        for (int i = 0; i < made; i++) {
+            bti_type rows = *bti_tuple_type(node->tuple, carried + i);
+            rows.shape[0] = node->attr->scan.length;
+            state.begins[1 + carried + i] = bti_hlo_number(w, rows, 0);
+        }
         if (node->attr->scan.length > 0) {
             int id = bti_hlo_begin(w, "while", state.count, state.count, state.begins);
             enter_region(w, &state);
-            bti_hlo_value more = bti_hlo_compare(w, "LT", state.here[0], counter_at(w, node->attr->scan.length));
+            bti_hlo_value more = bti_hlo_compare(w, "LT", state.here[0], count_steps(w, node, &state, steps, 0));
             bti_hlo_return(w, 1, &more);
             enter_region(w, &state);
-            scan_step(w, node, &state, room, room + node->input_count);
+            scan_step(w, node, &state, steps, room, room + node->input_count);
             leave_region(w, &state);
             close_loop(w, &state, id);
             bti_hlo_set(w, node, region->output_count, state.here + 1);

@@ -18,8 +18,7 @@ static const char *combining(bti_op op, bt_dtype dtype) {
     }
 }
 
-/* The value that folding starts from. */
-static bti_hlo_value start_of(bti_hlo *w, bti_op op, bt_dtype dtype) {
+bti_hlo_value bti_hlo_start(bti_hlo *w, bti_op op, bt_dtype dtype) {
     bti_type type = bti_hlo_scalar(dtype);
     bool greatest = op == BTI_OP_max || op == BTI_OP_cummax;
     if (op == BTI_OP_sum || op == BTI_OP_cumsum) return bti_hlo_number(w, type, 0);
@@ -41,7 +40,7 @@ bti_hlo_value bti_hlo_fold(bti_hlo *w, const bti_node *node, bti_hlo_value x) {
     bti_op op = (bti_op)node->op;
     x = widened(w, op, x);
     bt_dtype dtype = x.type.dtype;
-    bti_hlo_value made = bti_hlo_reduce(w, combining(op, dtype), x, start_of(w, op, dtype), node->attr->fold.axes);
+    bti_hlo_value made = bti_hlo_reduce(w, combining(op, dtype), x, bti_hlo_start(w, op, dtype), node->attr->fold.axes);
     made = bti_hlo_reshape(w, made, node->rank, node->shape);
     return bti_hlo_convert(w, made, (bt_dtype)node->dtype);
 }
@@ -54,7 +53,7 @@ bti_hlo_value bti_hlo_running(bti_hlo *w, const bti_node *node, bti_hlo_value x)
     if (!bti_node_count(node)) return x;
     x = widened(w, op, x);
     bt_dtype dtype = x.type.dtype;
-    bti_hlo_value inputs[2] = {x, start_of(w, op, dtype)}, made = {.type = x.type};
+    bti_hlo_value inputs[2] = {x, bti_hlo_start(w, op, dtype)}, made = {.type = x.type};
     for (int i = 0; i < node->rank; i++) {
         ones[i] = 1;
         window[i] = i == axis ? size : 1;

@@ -11,30 +11,9 @@
 #include "base/error.h"
 #include "ir/dtype.h"
 #include "reference/interp.h"
-#include "render/stablehlo.h"
-#include "render/stablehlo/writer.h"
+#include "render/stablehlo/segment_writer.h"
 
 #define SMALL 4096 /* elements */
-
-typedef struct made {
-    bti_hlo_value value; /* rank -1: there is none */
-    void *elements;      /* of what no input goes into, and is small; else NULL */
-    bool is_repeated;    /* they are one element, repeated */
-    bool is_argument;
-    bool is_exponent;
-} made;
-
-typedef struct segment {
-    bti_hlo w;
-    const bti_plan *plan;
-    made *of; /* by storage */
-    bti_hlo_numbers *numbers;
-    bti_hlo_value given; /* the argument with these */
-} segment;
-
-static made *made_of(const segment *s, const bti_step *step, int operand) {
-    return &s->of[bti_plan_operand(s->plan, step, operand)->storage];
-}
 
 /* --- what no input goes into --------------------------------------------------------------------------------------------- */
 
@@ -44,9 +23,9 @@ static int64_t count_elements(const bti_value *value) {
     return count;
 }
 
-static bti_operand operand_of_made(const segment *s, const bti_step *step, int o) {
+static bti_operand operand_of_made(const bti_hlo_segment *s, const bti_step *step, int o) {
     const bti_value *value = bti_plan_operand(s->plan, step, o);
-    const made *m = made_of(s, step, o);
+    const bti_hlo_made *m = bti_hlo_made_of(s, step, o);
     bti_operand operand = {.address = (uint64_t)(uintptr_t)m->elements, .dtype = value->dtype, .rank = value->rank};
     memcpy(operand.shape, value->shape, sizeof operand.shape);
     memcpy(operand.stride, value->layout.stride, sizeof operand.stride);
@@ -54,20 +33,20 @@ static bti_operand operand_of_made(const segment *s, const bti_step *step, int o
     return operand;
 }
 
-static bool is_computed(const segment *s, const bti_step *step) {
+static bool is_computed(const bti_hlo_segment *s, const bti_step *step) {
     bti_class class = bti_op_info((bti_op)step->op)->class;
     if (step->output_count != 1 || step->input_count > 3 || count_elements(bti_plan_output(s->plan, step, 0)) > SMALL)
         return false;
     for (int i = 0; i < step->input_count; i++)
-        if (!made_of(s, step, i)->elements) return false;
+        if (!bti_hlo_made_of(s, step, i)->elements) return false;
     if (class == BTI_MOVEMENT) /* a number, seen as an array */
         return (step->op == BTI_OP_expand || step->op == BTI_OP_reshape) &&
-               (made_of(s, step, 0)->is_repeated || count_elements(bti_plan_operand(s->plan, step, 0)) == 1);
+               (bti_hlo_made_of(s, step, 0)->is_repeated || count_elements(bti_plan_operand(s->plan, step, 0)) == 1);
     return class == BTI_ELEMENTWISE || step->op == BTI_OP_const || step->op == BTI_OP_iota;
 }
 
-static void compute(segment *s, const bti_step *step) {
-    made *m = made_of(s, step, step->input_count);
+static void compute(bti_hlo_segment *s, const bti_step *step) {
+    bti_hlo_made *m = bti_hlo_made_of(s, step, step->input_count);
     const bti_value *value = bti_plan_output(s->plan, step, 0);
     size_t size = bt_dtype_size(value->dtype);
     bool moves = bti_op_info((bti_op)step->op)->class == BTI_MOVEMENT;
@@ -82,7 +61,7 @@ static void compute(segment *s, const bti_step *step) {
     for (int i = 0; i < step->input_count; i++) inputs[i] = operand_of_made(s, step, i);
     if (moves) {
         m->is_repeated = true;
-        memcpy(m->elements, made_of(s, step, 0)->elements, size);
+        memcpy(m->elements, bti_hlo_made_of(s, step, 0)->elements, size);
         return;
     }
     bti_work work = {.op = (bti_op)step->op,
@@ -102,23 +81,38 @@ static bool is_rounded(const bti_step *step) {
 
 /* --- numbers that are given ---------------------------------------------------------------------------------------------- */
 
+static bool can_be_given(const bti_plan *plan, const bti_step *step) {
+    bt_dtype dtype = bti_plan_output(plan, step, 0)->dtype;
+    return dtype != BT_BOOL && !bti_dtype_is_complex(dtype);
+}
+
 static bool stays(const bti_plan *plan, const bti_step *step) {
     static const double kept[] = {0, 1, -1, 2, 0.5};
-    bt_dtype dtype = plan->values.items[plan->operands.items[step->first_operand]].dtype;
+    bt_dtype dtype = bti_plan_output(plan, step, 0)->dtype;
     uint64_t bits = plan->scalars.items[step->first_scalar];
     double number = (double)(int64_t)bits;
     if (bti_dtype_is_float(dtype)) memcpy(&number, &bits, sizeof number);
-    if (dtype == BT_BOOL || bti_dtype_is_complex(dtype) || number - number != 0) return true;
+    if (number - number != 0) return true;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         if (number == kept[i]) return true;
     return false;
 }
 
+/* Whether some of its arrays are longer than their sizes say, or it begins elsewhere each time. */
+static uint32_t begins_of(const bti_hlo_segment *s, int inner) { return s->varying ? s->varying->numbers[inner] : 0; }
+static bool is_padded(const bti_hlo_segment *s, const bti_step *step, int inner) {
+    uint32_t vary = step->op == BTI_OP_const ? 0 : begins_of(s, inner);
+    for (int o = 0; o < step->input_count + step->output_count; o++) vary |= bti_hlo_axes(s, step, o);
+    return vary;
+}
+
 /* How many numbers of the step are given: itself, or where a part of an argument begins. */
-static int given_of(const segment *s, const bti_step *step) {
+static int given_of(const bti_hlo_segment *s, const bti_step *step, int inner) {
     if (!s->numbers) return 0;
-    if (step->op == BTI_OP_const) return !made_of(s, step, 0)->is_exponent && !stays(s->plan, step);
-    if (step->op != BTI_OP_slice || !made_of(s, step, 0)->is_argument) return 0;
+    if (step->op == BTI_OP_const)
+        return can_be_given(s->plan, step) &&
+               (begins_of(s, inner) || (!bti_hlo_made_of(s, step, 0)->is_exponent && !stays(s->plan, step)));
+    if (step->op != BTI_OP_slice || is_padded(s, step, inner) || !bti_hlo_made_of(s, step, 0)->is_argument) return 0;
     const bti_value *x = bti_plan_operand(s->plan, step, 0), *part = bti_plan_output(s->plan, step, 0);
     int count = 0;
     for (int i = 0; i < part->rank; i++) {
@@ -128,94 +122,87 @@ static int given_of(const segment *s, const bti_step *step) {
     return count;
 }
 
-static int64_t count_given(const segment *s, const bti_step *step) {
+static int64_t count_given(const bti_hlo_segment *s, const bti_step *step) {
     int64_t count = 0;
-    for (int i = 0; i < step->inner_count; i++) count += given_of(s, &s->plan->inner.items[step->first_inner + i]);
+    for (int i = 0; i < step->inner_count; i++) count += given_of(s, &s->plan->inner.items[step->first_inner + i], i);
     return count;
 }
 
 /* Compilers make products of powers by numbers that they know. */
-static void mark_exponents(segment *s, const bti_step *step) {
+static void mark_exponents(bti_hlo_segment *s, const bti_step *step) {
     for (int i = step->inner_count; i-- > 0;) {
         const bti_step *inner = &s->plan->inner.items[step->first_inner + i];
         bool moves = bti_op_info((bti_op)inner->op)->class == BTI_MOVEMENT || inner->op == BTI_OP_cast;
-        if (inner->op == BTI_OP_pow) made_of(s, inner, 1)->is_exponent = true;
-        if (moves && made_of(s, inner, 1)->is_exponent) made_of(s, inner, 0)->is_exponent = true;
+        if (inner->op == BTI_OP_pow) bti_hlo_made_of(s, inner, 1)->is_exponent = true;
+        if (moves && bti_hlo_made_of(s, inner, 1)->is_exponent) bti_hlo_made_of(s, inner, 0)->is_exponent = true;
     }
 }
 
-/* The next element of the argument, in the number's dtype. */
-static bti_hlo_value give(segment *s, bti_type type, uint64_t bits) {
-    static const bt_dtype words[] = {[1] = BT_U8, [2] = BT_U16, [4] = BT_U32, [8] = BT_U64};
-    bti_hlo *w = &s->w;
-    bti_type one = {.dtype = BT_U64, .rank = 1, .shape = {1}};
-    const int64_t at = (int64_t)s->numbers->count, end = at + 1, step = 1;
-    if (!bti_vec_push(s->numbers, bits)) w->status = bti_no_memory();
-    bti_hlo_value word = bti_hlo_reshape(w, bti_hlo_slice(w, s->given, one, &at, &end, &step), 0, NULL);
-    word = bti_hlo_convert(w, word, words[bt_dtype_size(type.dtype)]);
-    return word.type.dtype == type.dtype ? word : bti_hlo_line(w, "bitcast_convert", type, 1, &word);
-}
-
-static void give_number(segment *s, const bti_step *step) {
+static void give_number(bti_hlo_segment *s, const bti_step *step) {
     const bti_type type = bti_value_type(bti_plan_output(s->plan, step, 0));
     uint64_t bits = 0;
     bti_operand output = {.address = (uint64_t)(uintptr_t)&bits, .dtype = type.dtype};
     bti_attr number = {.constant = {s->plan->scalars.items[step->first_scalar]}};
     bti_work work = {.op = BTI_OP_const, .output = output, .attr = &number};
     bt_status status = bti_interpret(&work);
-    made_of(s, step, 0)->value = give(s, type, bits);
+    bti_hlo_made_of(s, step, 0)->value = bti_hlo_give(s, (bt_dtype)type.dtype, bits);
     if (s->w.status == BT_OK) s->w.status = status;
 }
 
-static void give_part(segment *s, const bti_step *step) {
+static void give_part(bti_hlo_segment *s, const bti_step *step) {
     bti_hlo *w = &s->w;
     const bti_value *x = bti_plan_operand(s->plan, step, 0);
     const bti_type part = bti_value_type(bti_plan_output(s->plan, step, 0)), start = bti_hlo_scalar(BT_I64);
-    bti_hlo_value in[1 + BTI_MAX_RANK] = {made_of(s, step, 0)->value};
+    bti_hlo_value in[1 + BTI_MAX_RANK] = {bti_hlo_made_of(s, step, 0)->value};
     for (int i = 0; i < part.rank; i++)
-        in[1 + i] = part.shape[i] == x->shape[i] ? bti_hlo_number(w, start, 0)
-                                                 : give(s, start, (uint64_t)step->node->attr->slice.start[i]);
+        in[1 + i] = part.shape[i] == x->shape[i]
+                        ? bti_hlo_number(w, start, 0)
+                        : bti_hlo_give(s, start.dtype, (uint64_t)step->node->attr->slice.start[i]);
     bti_hlo_attribute_list(w, "slice_sizes", part.shape, part.rank);
-    made_of(s, step, 1)->value = bti_hlo_line(w, "dynamic_slice", part, 1 + part.rank, in);
+    bti_hlo_made_of(s, step, 1)->value = bti_hlo_line(w, "dynamic_slice", part, 1 + part.rank, in);
 }
 
 /* --- steps --------------------------------------------------------------------------------------------------------------- */
 
 /* An array without elements, which nobody has made. */
-static void write_empty(segment *s, const bti_step *step, int input) {
-    made *m = made_of(s, step, input);
+static void write_empty(bti_hlo_segment *s, const bti_step *step, int input) {
+    bti_hlo_made *m = bti_hlo_made_of(s, step, input);
     if (m->value.type.rank < 0)
         m->value = bti_hlo_number(&s->w, bti_value_type(bti_plan_operand(s->plan, step, input)), 0);
 }
 
-static void write_operation(segment *s, const bti_step *step) {
+static void write_operation(bti_hlo_segment *s, const bti_step *step, int inner) {
     bti_hlo *w = &s->w;
-    bti_hlo_value few[8], *in = step->input_count <= 8 ? few : bti_alloc((size_t)step->input_count * sizeof *in);
+    bti_hlo_value few[9], *in = step->input_count <= 8 ? few : bti_alloc(((size_t)step->input_count + 1) * sizeof *in);
     if (!in) {
         w->status = bti_no_memory();
         return;
     }
     for (int i = 0; i < step->input_count; i++) {
         write_empty(s, step, i);
-        in[i] = made_of(s, step, i)->value;
+        in[i] = bti_hlo_made_of(s, step, i)->value;
     }
-    w->divides_by_number = step->op == BTI_OP_div && made_of(s, step, 1)->elements;
-    bti_hlo_node(w, step->node, in);
+    w->divides_by_number = step->op == BTI_OP_div && bti_hlo_made_of(s, step, 1)->elements;
+    if (is_padded(s, step, inner))
+        bti_hlo_padded_step(s, step, begins_of(s, inner), in);
+    else {
+        bti_hlo_node(w, step->node, in);
+        int64_t at = bti_number_of(&w->numbers, step->node);
+        for (int o = 0; o < step->output_count && at >= 0 && w->status == BT_OK; o++)
+            bti_hlo_made_of(s, step, step->input_count + o)->value = w->values.items[at + o];
+    }
     w->divides_by_number = false;
-    int64_t at = bti_number_of(&w->numbers, step->node);
-    for (int o = 0; o < step->output_count && at >= 0 && w->status == BT_OK; o++)
-        made_of(s, step, step->input_count + o)->value = w->values.items[at + o];
     if (in != few) bti_free(in);
 }
 
-static void write_step(segment *s, const bti_step *step) {
-    made *m = made_of(s, step, step->input_count);
-    if (given_of(s, step)) {
+static void write_step(bti_hlo_segment *s, const bti_step *step, int inner) {
+    bti_hlo_made *m = bti_hlo_made_of(s, step, step->input_count);
+    if (given_of(s, step, inner)) {
         (step->op == BTI_OP_const ? give_number : give_part)(s, step);
         return;
     }
     bti_type type = bti_value_type(bti_plan_output(s->plan, step, 0));
-    bool computed = is_computed(s, step);
+    bool computed = !is_padded(s, step, inner) && is_computed(s, step);
     if (computed) compute(s, step);
     if (s->w.status != BT_OK) return;
     if (step->op == BTI_OP_const)
@@ -223,42 +210,75 @@ static void write_step(segment *s, const bti_step *step) {
     else if (computed && is_rounded(step))
         m->value = bti_hlo_data(&s->w, type, m->elements);
     else
-        write_operation(s, step);
+        write_operation(s, step, inner);
 }
 
-static void write_result_types(segment *s, const bti_step *step) {
+static void write_result_types(bti_hlo_segment *s, const bti_step *step) {
     for (int o = 0; o < step->output_count; o++)
-        bti_hlo_result_type(&s->w, !o, bti_value_type(bti_plan_output(s->plan, step, o)));
+        bti_hlo_result_type(&s->w, !o, bti_hlo_operand_type(s, step, step->input_count + o));
+}
+
+static void write_arguments(bti_hlo_segment *s, const bti_step *step, const int *aliases) {
+    bti_hlo *w = &s->w;
+    for (int i = 0; i < step->input_count; i++) {
+        bti_hlo_value argument = {w->next++, -1, bti_hlo_operand_type(s, step, i)};
+        bti_hlo_argument(w, !i, argument, aliases[i]);
+        *bti_hlo_made_of(s, step, i) = (bti_hlo_made){.value = argument, .is_argument = true};
+    }
+}
+
+/* With an argument of so many numbers. */
+static bt_status write_body(bti_hlo_segment *s, const bti_step *step, int64_t given, bti_str *text) {
+    bti_hlo *w = &s->w;
+    if (given) {
+        s->given = (bti_hlo_value){w->next++, -1, {.dtype = BT_U64, .rank = 1, .shape = {given}}};
+        bti_hlo_argument(w, !step->input_count, s->given, -1);
+    }
+    bti_str_add(&w->text, ") -> (");
+    write_result_types(s, step);
+    bti_str_add(&w->text, ") {\n");
+    for (int i = 0; i < step->input_count && s->varying; i++)
+        for (int a = 0; a < bti_plan_operand(s->plan, step, i)->rank; a++)
+            if (bti_hlo_axes(s, step, i) >> a & 1) (void)bti_hlo_size(s, step, i, a);
+    for (int i = 0; i < step->inner_count && w->status == BT_OK; i++)
+        write_step(s, &s->plan->inner.items[step->first_inner + i], i);
+    for (int o = 0; o < step->output_count; o++)
+        bti_hlo_result(w, !o, bti_hlo_made_of(s, step, step->input_count + o)->value);
+    bti_str_add(&w->text, ") : (");
+    write_result_types(s, step);
+    return bti_hlo_end_module(w, text);
+}
+
+/* How many numbers are given is known when all is written: a text that has sizes among them is written twice. */
+static bt_status write_segment(bti_hlo_segment *s, const bti_step *step, const int *aliases, int64_t given,
+                               bti_str *text) {
+    for (size_t i = 0; i < s->plan->storages.count; i++) s->of[i] = (bti_hlo_made){.value.type.rank = -1};
+    bti_hlo_begin_module(&s->w, "berth");
+    write_arguments(s, step, aliases);
+    mark_exponents(s, step);
+    bt_status status = write_body(s, step, s->varying ? given : count_given(s, step), text);
+    for (size_t i = 0; i < s->plan->storages.count; i++) bti_free(s->of[i].elements);
+    return status;
 }
 
 bt_status bti_stablehlo_segment(const bti_plan *plan, const bti_step *step, const int *aliases, bool highest,
-                                bti_hlo_numbers *numbers, bti_str *text) {
-    segment s = {.w = {.highest = highest, .write_nodes = bti_hlo_nodes}, .plan = plan, .numbers = numbers};
-    bti_hlo *w = &s.w;
-    s.of = bti_calloc(plan->storages.count + 1, sizeof *s.of);
-    if (!s.of) return bti_no_memory();
-    for (size_t i = 0; i < plan->storages.count; i++) s.of[i].value.type.rank = -1;
-    bti_hlo_begin_module(w, "berth");
-    for (int i = 0; i < step->input_count; i++) {
-        bti_hlo_value argument = {w->next++, -1, bti_value_type(bti_plan_operand(plan, step, i))};
-        bti_hlo_argument(w, !i, argument, aliases[i]);
-        *made_of(&s, step, i) = (made){.value = argument, .is_argument = true};
+                                const bti_hlo_varying *varying, bti_hlo_numbers *numbers, bti_str *text) {
+    const bti_hlo_segment all = {.w = {.highest = highest, .write_nodes = bti_hlo_nodes},
+                                 .plan = plan,
+                                 .varying = varying,
+                                 .numbers = numbers,
+                                 .of = bti_calloc(plan->storages.count + 1, sizeof *all.of)};
+    bti_hlo_segment s = all;
+    bti_str draft = {0};
+    bt_status status = s.of ? BT_OK : bti_no_memory();
+    if (varying && status == BT_OK) {
+        status = write_segment(&s, step, aliases, 1, &draft);
+        s = all;
     }
-    mark_exponents(&s, step);
-    int64_t given = count_given(&s, step);
-    if (given) {
-        s.given = (bti_hlo_value){w->next++, -1, {.dtype = BT_U64, .rank = 1, .shape = {given}}};
-        bti_hlo_argument(w, !step->input_count, s.given, -1);
-    }
-    bti_str_add(&w->text, ") -> (");
-    write_result_types(&s, step);
-    bti_str_add(&w->text, ") {\n");
-    for (int i = 0; i < step->inner_count && w->status == BT_OK; i++)
-        write_step(&s, &plan->inner.items[step->first_inner + i]);
-    for (int o = 0; o < step->output_count; o++) bti_hlo_result(w, !o, made_of(&s, step, step->input_count + o)->value);
-    bti_str_add(&w->text, ") : (");
-    write_result_types(&s, step);
-    for (size_t i = 0; i < plan->storages.count; i++) bti_free(s.of[i].elements);
-    bti_free(s.of);
-    return bti_hlo_end_module(w, text);
+    int64_t given = varying ? (int64_t)numbers->count : 0;
+    if (varying) numbers->count = 0;
+    if (status == BT_OK) status = write_segment(&s, step, aliases, given, text);
+    bti_str_free(&draft);
+    bti_free(all.of);
+    return status;
 }

@@ -22,6 +22,8 @@ typedef struct bti_hlo {
     bti_hlo_values values;    /* grows; values of tuples lie one after the other */
     bool highest;             /* products of float32 are exact */
     bool divides_by_number;   /* the node that is written next */
+    const bti_hlo_value *
+        steps; /* of the scan that is written next, int64, where its attributes say the most; NULL: they say how many */
     void (*write_nodes)(struct bti_hlo *w, bti_node *const *nodes,
                         int count); /* those of a region, whose inputs have values */
     bt_status status;               /* the first failure; its cause is in the error record */
@@ -105,6 +107,7 @@ bti_hlo_value bti_hlo_cast(bti_hlo *w, bti_hlo_value x, bt_dtype dtype); /* the 
 bti_hlo_value bti_hlo_error_function(bti_hlo *w, bti_op op, bti_hlo_value x);
 bti_hlo_value bti_hlo_random(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
 bti_hlo_value bti_hlo_fold(bti_hlo *w, const bti_node *node, bti_hlo_value x);
+bti_hlo_value bti_hlo_start(bti_hlo *w, bti_op op, bt_dtype dtype); /* what folding starts from: it changes nothing */
 bti_hlo_value bti_hlo_running(bti_hlo *w, const bti_node *node, bti_hlo_value x);
 bti_hlo_value bti_hlo_move(bti_hlo *w, const bti_node *node, bti_hlo_value x);
 bti_hlo_value bti_hlo_gather(bti_hlo *w, const bti_node *node, const bti_hlo_value *in);
