@@ -23,7 +23,7 @@ static const char cause[] = "the shim was told to fail this upload";
 /* Its status, or that of the event after it. */
 static bt_status launch_and_wait(bti_pjrt_device *device, void *program, const uint64_t *addresses) {
     bti_event event;
-    bt_status status = pjrt->launch_segment(device, program, addresses);
+    bt_status status = pjrt->launch_segment(device, program, addresses, NULL);
     if (status == BT_OK) status = pjrt->record(device, &event);
     return status == BT_OK ? pjrt->wait(device, event) : status;
 }

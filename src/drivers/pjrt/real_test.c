@@ -169,7 +169,7 @@ static void extremes_keep_nan(void **state) {
     OK(load_segment(device, text, 2, 2, types, NULL, &program));
     uint64_t at[4] = {new_array(device, a, sizeof a), new_array(device, b, sizeof b)};
     for (int i = 2; i < 4; i++) at[i] = new_memory(device, sizeof a);
-    OK(pjrt->launch_segment(device, program, at));
+    OK(pjrt->launch_segment(device, program, at, NULL));
     for (int k = 0; k < 2; k++) {
         OK(pjrt->download(device, got, at[2 + k], sizeof got));
         for (int i = 0; i < COUNT; i++) {
