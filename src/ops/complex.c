@@ -64,7 +64,7 @@ static bt_array *equals(bt_array *x, double value) { return bti_binary(BTI_OP_eq
 static bt_array *square(bt_array *x) { return MUL(x, x); }
 static bt_array *is_infinite(bt_array *x) { return equals(OF(abs, x), INFINITY); }
 /* size * part; an infinite size makes no NaN of a part that is 0. */
-static bt_array *times(bt_array *size, bt_array *part) {
+static bt_array *part_times(bt_array *size, bt_array *part) {
     bt_array *odd = bti_binary(BTI_OP_and, is_infinite(size), equals(part, 0));
     return MUL(bti_where(odd, number(1, size), size), part);
 }
@@ -128,7 +128,7 @@ static bti_parts root_of(bti_parts z) {
 
 static bti_parts exponential(bti_parts z) {
     bt_array *size = OF(exp, z.re);
-    return (bti_parts){times(size, OF(cos, z.im)), times(size, OF(sin, z.im))};
+    return (bti_parts){part_times(size, OF(cos, z.im)), part_times(size, OF(sin, z.im))};
 }
 
 static bti_parts logarithm(bti_parts z) {
@@ -139,7 +139,7 @@ static bti_parts logarithm(bti_parts z) {
 static bti_parts exponential_less_1(bti_parts z) {
     bt_array *sine = OF(sin, MUL(z.im, number(0.5, z.im)));
     bt_array *re = SUB(MUL(OF(expm1, z.re), OF(cos, z.im)), MUL(number(2, z.re), square(sine)));
-    return (bti_parts){re, times(OF(exp, z.re), OF(sin, z.im))};
+    return (bti_parts){re, part_times(OF(exp, z.re), OF(sin, z.im))};
 }
 
 /* |1 + z|**2 is 1 + x (2 + x) + y**2, which overflows far from 0; there |1 + z| loses nothing. */
@@ -168,10 +168,10 @@ bti_parts bti_parts_power(bti_parts base, bti_parts exponent) {
 /* --- circular and hyperbolic functions ------------------------------------------------------------------------------ */
 
 static bti_parts sine(bti_parts z) {
-    return (bti_parts){times(OF(cosh, z.im), OF(sin, z.re)), times(OF(sinh, z.im), OF(cos, z.re))};
+    return (bti_parts){part_times(OF(cosh, z.im), OF(sin, z.re)), part_times(OF(sinh, z.im), OF(cos, z.re))};
 }
 static bti_parts cosine(bti_parts z) {
-    return (bti_parts){times(OF(cosh, z.im), OF(cos, z.re)), NEG(times(OF(sinh, z.im), OF(sin, z.re)))};
+    return (bti_parts){part_times(OF(cosh, z.im), OF(cos, z.re)), NEG(part_times(OF(sinh, z.im), OF(sin, z.re)))};
 }
 /* With t = tanh x, s = tan y: (t (1 + s**2) + i s / cosh(x)**2) / (1 + t**2 s**2). */
 static bti_parts hyperbolic_tangent(bti_parts z) {

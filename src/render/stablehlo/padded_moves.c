@@ -59,7 +59,7 @@ static bool lies_in_front(const bti_hlo_padded *p, int operand, int axis, int en
     return true;
 }
 
-static bti_hlo_value times(bti_hlo *w, bti_hlo_value x, bti_hlo_value size) {
+static bti_hlo_value times_size(bti_hlo *w, bti_hlo_value x, bti_hlo_value size) {
     return bti_hlo_binary(w, "multiply", x, bti_hlo_splat(w, size, x.type));
 }
 
@@ -70,7 +70,7 @@ static bti_hlo_value number_elements(const bti_hlo_padded *p, const group *g) {
     for (int i = 0; i < type.rank; i++) type.shape[i] = p->node.shape[g->out + i];
     bti_hlo_value number = bti_hlo_iota(w, type, 0);
     for (int i = 1; i < type.rank; i++)
-        number = bti_hlo_binary(w, "add", times(w, number, axis_size(p, 1, g->out + i)), bti_hlo_iota(w, type, i));
+        number = bti_hlo_binary(w, "add", times_size(w, number, axis_size(p, 1, g->out + i)), bti_hlo_iota(w, type, i));
     return bti_hlo_reshape(w, number, 1, &g->made);
 }
 
@@ -83,7 +83,7 @@ static bti_hlo_value find_elements(const bti_hlo_padded *p, const group *g, bti_
         bti_hlo_value size = bti_hlo_splat(w, axis_size(p, 0, i), number.type);
         bti_hlo_value along = i > g->in ? bti_hlo_binary(w, "remainder", number, size) : number;
         if (i > g->in) number = bti_hlo_binary(w, "divide", number, size);
-        place = bti_hlo_binary(w, "add", place, times(w, along, bti_hlo_i32(w, stride)));
+        place = bti_hlo_binary(w, "add", place, times_size(w, along, bti_hlo_i32(w, stride)));
         stride *= p->in[0].type.shape[i];
     }
     bti_hlo_value first = bti_hlo_number(w, number.type, 0), last = bti_hlo_number(w, number.type, (double)g->held - 1);
