@@ -28,7 +28,7 @@ NO_LIMIT = 0xFFFFFFFF
 MOST_PROFILES = 4096
 NAMESPACE = "berth"
 HEAD = struct.Struct("<IIQ")
-CALL_HEAD = struct.Struct("<QIIIId")  # bti_ray_call_head
+CALL_HEAD = struct.Struct("<QIIIIdd")  # bti_ray_call_head
 HIDES_GPUS, MAKES_ACTOR, HAS_LARGE, HAS_GPUS = 1, 2, 4, 8
 CALL_FRAME = struct.Struct("<IIIIQQQ")
 SETTLED = struct.Struct("<QIiIQI")
@@ -158,6 +158,8 @@ class Cluster:
     def check(self, who, needs, at_once=True):
         """At once, as on one machine: more than there is; with both numbers."""
         for name, need in needs.items():
+            if name in ("memory", "object_store_memory"):
+                raise failure(failures.INVALID_ARGUMENT, failures.REFUSED, f'resource "{name}" is one of Ray itself, in bytes: give yours another name')
             if name not in ("CPU", "GPU") and not self.total(name):
                 raise failure(failures.NOT_FOUND, failures.REFUSED, f'the runtime has no resource "{name}" (bt_runtime_init, .resources)')
             if need > self.total(name):
@@ -332,7 +334,7 @@ class Session:
         options["scheduling_strategy"] = PlacementGroupSchedulingStrategy(group.placement, p.bundle)
 
     def options(self, p):
-        options = {} if math.isnan(p.cpus) else {"num_cpus": p.cpus}
+        options = {"num_cpus": p.cpus} if not math.isnan(p.cpus) else {"num_cpus": 0} if p.kind == ACTOR else {}
         if not math.isnan(p.gpus):
             options["num_gpus"] = p.gpus
         if p.resources:

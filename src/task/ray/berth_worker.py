@@ -167,7 +167,7 @@ def run(sources, files, call, rest):
 class Call:
     def __init__(self, process, files, call, rest):
         self.process, self.session, self.job, self.call, self.rest = process, process.session, process.job(), call, rest
-        self.content, self.flags, self.num_returns, self.direct, self.nested, _ = CALL_HEAD.unpack_from(call)
+        self.content, self.flags, self.num_returns, self.direct, self.nested, _, _ = CALL_HEAD.unpack_from(call)
         if rest and isinstance(rest[-1], dict):
             files = files | rest.pop()["files"]
         if self.content not in process.loaded:

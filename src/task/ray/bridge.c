@@ -225,7 +225,7 @@ static bt_status spawn_bridge(const char *python, int theirs) {
     char path[PATH_MAX], parent[16];
     BTI_TRY(find_bridge(path));
     snprintf(parent, sizeof parent, "%d", (int)getpid());
-    const char *const arguments[] = {python, "-s", path, "3", parent, NULL};
+    const char *const arguments[] = {python, path, "3", parent, NULL};
     bt_status status = bti_ray_spawn(arguments, theirs, &bridge.pid);
     if (status != BT_OK)
         return bti_fail(status,

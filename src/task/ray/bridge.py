@@ -28,6 +28,7 @@ class Wrong(Exception):
 
 def import_ray():
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -43,6 +44,8 @@ def import_ray():
 def connect(ray, address, cpus, gpus, store, resources):
     import logging
     has_cpus, options = cpus == cpus, {}
+    for name in {"memory", "object_store_memory"} & set(resources):
+        raise Wrong(INVALID_ARGUMENT, f'resource "{name}" is one of Ray itself, in bytes: give yours another name')
     if address == "local":
         options = {"num_gpus": gpus if gpus >= 0 else None, "resources": resources or None, "object_store_memory": store or None,
                    "include_dashboard": False}

@@ -213,7 +213,8 @@ static void add_call(bti_str *f, const bti_engine_call *call, const parcel *p) {
     bti_ray_call_head head = {.num_returns = (uint32_t)o->num_returns,
                               .direct = (uint32_t)p->refers.direct.count,
                               .nested = (uint32_t)p->refers.nested.count,
-                              .cpus = bti_is_set(o->num_cpus) ? o->num_cpus : -1};
+                              .cpus = bti_is_set(o->num_cpus) ? o->num_cpus : -1,
+                              .gpus = bti_is_set(o->num_gpus) ? o->num_gpus : -1};
     (void)bti_module_content(call->module, &head.content);
     if (hides_gpus(o)) head.flags |= BTI_RAY_HIDES_GPUS;
     if (bti_is_set(o->num_gpus) && o->num_gpus > 0) head.flags |= BTI_RAY_HAS_GPUS;

@@ -14,7 +14,7 @@ typedef struct bti_ray_call_head {
     uint64_t content; /* of the module; 0: the program */
     uint32_t flags;   /* bti_ray_call_flag */
     uint32_t num_returns, direct, nested;
-    double cpus; /* negative: not set */
+    double cpus, gpus; /* negative: not set */
 } bti_ray_call_head;
 typedef enum bti_ray_call_flag {
     BTI_RAY_HIDES_GPUS = 1,

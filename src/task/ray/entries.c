@@ -154,10 +154,11 @@ static void free_entry(bti_ray_entry *e) {
 /* Frames that were held back go first, so that Python sees all in order. */
 static void send_releases(void) {
     bti_str frame = {0};
-    if (!table.release_count || !bti_ray_side_now) return;
-    bti_ray_begin(&frame, BTI_RAY_RELEASE, 0);
-    bti_str_add_bytes(&frame, table.releases, (size_t)table.release_count * sizeof *table.releases);
+    size_t count = (size_t)table.release_count;
     table.release_count = 0;
+    if (!count || !bti_ray_side_now) return;
+    bti_ray_begin(&frame, BTI_RAY_RELEASE, 0);
+    bti_str_add_bytes(&frame, table.releases, count * sizeof *table.releases);
     if (bti_ray_finish(&frame)) (void)bti_ray_side_now->send(frame.text, frame.length);
     bti_str_free(&frame);
 }

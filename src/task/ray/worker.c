@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/lock.h"
 #include "base/vec.h"
+#include "device/device.h"
 #include "task/modules.h"
 #include "task/output.h"
 #include "task/ray/calls.h"
@@ -272,6 +273,7 @@ void bti_ray_run(bti_ray_job *job) {
         run.num_returns = (int)r.head.num_returns;
         run.owner = r.large;
         if (r.head.cpus >= 0) bti_surroundings_cpus((int64_t)(r.head.cpus * BTI_UNIT));
+        if (r.head.gpus > 0 && r.head.gpus < 1) bti_memory_share(r.head.gpus);
         status = bti_run_call(&run, &results);
     }
     if (status == BT_OK) tell_outputs(&r);
