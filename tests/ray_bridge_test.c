@@ -57,7 +57,8 @@ static void test_bridge_that_answers_badly(void **state) {
 static void test_bridge_that_is_silent(void **state) {
     use_fake("silent");
     OK(bt_set_flag("ray_start_seconds", "1"));
-    FAILS(bt_runtime_init(.address = "10.9.8.7:6379"), BT_DEADLINE_EXCEEDED, "10.9.8.7:6379", "1 seconds", "ray status");
+    FAILS(bt_runtime_init(.address = "10.9.8.7:6379"), BT_DEADLINE_EXCEEDED, "10.9.8.7:6379", "1 seconds",
+          "ray status");
     expect_no_bridge();
 }
 
@@ -143,9 +144,11 @@ static void expect_ray(const char *text, bt_status status, const char *first, co
 }
 
 static void test_ray_is_missing_or_old(void **state) {
-    expect_ray("raise ImportError('nothing here')\n", BT_UNAVAILABLE, "cannot import Ray (nothing here)", "pip install \"ray>=");
+    expect_ray("raise ImportError('nothing here')\n", BT_UNAVAILABLE, "cannot import Ray (nothing here)",
+               "pip install \"ray>=");
     expect_ray("__version__ = '1.13.0'\n", BT_UNIMPLEMENTED, "Ray 1.13.0", "too old");
-    expect_ray("__version__ = '2.60.0'\nraise ValueError('broken')\n", BT_UNAVAILABLE, "the bridge to Ray failed", "broken");
+    expect_ray("__version__ = '2.60.0'\nraise ValueError('broken')\n", BT_UNAVAILABLE, "the bridge to Ray failed",
+               "broken");
 }
 
 /* A program that is killed leaves no bridge. */

@@ -139,7 +139,9 @@ bt_memory_info memory(const char *device_name) {
 }
 
 const char *place_text(const char *file, int line) {
-    static char texts[256][128]; /* no variables of threads: workers of Ray could not open the program (src/task/ray/program.py) */
+    static char
+        texts[256]
+             [128]; /* no variables of threads: workers of Ray could not open the program (src/task/ray/program.py) */
     static atomic_uint next;
     char *text = texts[atomic_fetch_add(&next, 1) % 256];
     const char *slash = strrchr(file, '/');

@@ -81,6 +81,8 @@ def reason(error, was_cancelled=False, was_killed=False):
         return cause.status, cause.kind, cause.text
     if was_cancelled and isinstance(error, (exceptions.RayTaskError, exceptions.WorkerCrashedError, exceptions.TaskCancelledError)):
         return CANCELLED, WAS_CANCELLED, "the call was cancelled"
+    if isinstance(cause, getattr(exceptions, "ActorAlreadyExistsError", ())):
+        return ALREADY_EXISTS, REFUSED, first_line(cause).split(" (namespace", 1)[0] + " is taken by another actor (.name)"
     if isinstance(cause, exceptions.RayActorError):
         return of_actor(cause, was_killed)
     for kind, status, failed, text in KINDS:

@@ -75,7 +75,8 @@ class WorkerSession(Session):
             print(f"berth: a frame failed: {type(error).__name__}: {error}", flush=True)
 
     def is_cancelled(self, request, reader):
-        self.answer(request, number=int(getattr(self.cancelled, "now", False) or ray.get_runtime_context().is_canceled()))
+        self.cancelled.now = getattr(self.cancelled, "now", False) or ray.get_runtime_context().is_canceled()
+        self.answer(request, number=int(self.cancelled.now))
 
     @staticmethod
     def open_large(number, size):

@@ -36,8 +36,6 @@ static struct {
     char name[PATH_MAX + 64];
 } bridge = {.socket = -1, .process = -1, .bell = -1};
 
-const char *bti_ray_bridge_name(void) { return bridge.name; }
-
 /* --- writing ------------------------------------------------------------------------------------------------------------ */
 
 /* How many bytes the socket took; an error is for the reader to find. */

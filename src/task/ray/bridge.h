@@ -8,7 +8,5 @@
 bt_status bti_ray_bridge_start(void);
 /* Ends it: waits for it at most `seconds`, then kills it. */
 void bti_ray_bridge_stop(double seconds);
-/* How messages call it: "the bridge to Ray (python3, process 123)". */
-const char *bti_ray_bridge_name(void);
 
 #endif

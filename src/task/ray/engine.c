@@ -11,7 +11,7 @@
 #include "task/options.h"
 #include "task/ray/bridge.h"
 #include "task/ray/calls.h"
-#include "task/ray/worker.h"
+#include "task/ray/engine.h"
 
 enum { LEAST_LENT = 16 << 10 }; /* copying fewer bytes is faster than lending them */
 enum { STOP_SECONDS = 10 };
@@ -19,7 +19,7 @@ enum { STOP_SECONDS = 10 };
 /* --- the runtime --------------------------------------------------------------------------------------------------------- */
 
 static bt_status check_options(const bt_runtime_options *o, const char *address) {
-    static const char not_here[] = "bt_runtime_init: %s is not used by the engine ray: %s";
+    static const char not_here[] = "%s is not used by the engine ray: %s";
     if (o->spill_folder || o->spill_bytes)
         return bti_fail(BT_UNIMPLEMENTED, not_here, ".spill_folder and .spill_bytes",
                         "Ray spills where it was told to (ray start)");
@@ -147,7 +147,7 @@ static bt_failure ray_failure(void *held) {
 }
 
 /* A large value, which Python has. */
-static bt_status fetch(bti_ray_entry *e) {
+static bt_status fetch_value(bti_ray_entry *e) {
     bti_str frame = {0};
     bti_ray_answer answer;
     bti_ray_ask_begin(&answer);
@@ -170,7 +170,7 @@ static bt_status ray_read(void *held, bti_reading *reading) {
     bti_ray_entry *e = held;
     bti_ray_state state = bti_ray_entry_state(e);
     if (state == BTI_RAY_FAILED) return bti_ray_entry_fail(e);
-    if (state == BTI_RAY_REMOTE) BTI_TRY(fetch(e));
+    if (state == BTI_RAY_REMOTE) BTI_TRY(fetch_value(e));
     bti_ray_block_retain(e->block);
     *reading = (bti_reading){e->block->packed, e->block->bytes, e->block, e->block};
     return BT_OK;
@@ -319,13 +319,13 @@ static bt_status worker_stop(void) {
 
 static void worker_close(void) {}
 
-void bti_ray_engine_join(void) {
+void bti_ray_engine_join(int (*gpus)(int *ids, int capacity)) {
     static bti_engine worker;
     worker = bti_engine_ray;
     worker.name = "ray worker";
     worker.start = worker_start;
     worker.stop = worker_stop;
     worker.close = worker_close;
-    worker.gpus = bti_ray_worker_gpus;
+    worker.gpus = gpus;
     bti_engine_join(&worker);
 }

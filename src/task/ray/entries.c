@@ -127,7 +127,7 @@ static void unlist(bti_ray_entry *e) {
     e->before = e->after = NULL;
 }
 
-static bti_ray_entry *add_entry(uint64_t id) {
+static bti_ray_entry *insert_entry(uint64_t id) {
     bti_ray_entry *e = grow() ? bti_calloc(1, sizeof *e) : NULL;
     if (!e) return NULL;
     e->id = id;
@@ -176,7 +176,7 @@ static void send_hold(uint64_t id) {
 
 bti_ray_entry *bti_ray_entry_new(uint64_t id, bool listed) {
     bti_lock_take(&entries_lock);
-    bti_ray_entry *e = add_entry(id);
+    bti_ray_entry *e = insert_entry(id);
     if (e && listed) list_pending(e);
     bti_lock_give(&entries_lock);
     if (!e) (void)bti_no_memory();
@@ -196,7 +196,7 @@ bti_ray_entry *bti_ray_entry_hold(uint64_t id) {
     bti_ray_entry *e = entry_at(id);
     if (e)
         e->users++;
-    else if ((e = add_entry(id)))
+    else if ((e = insert_entry(id)))
         send_hold(id);
     bti_lock_give(&entries_lock);
     if (!e) (void)bti_no_memory();

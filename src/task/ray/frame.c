@@ -36,7 +36,7 @@ bool bti_ray_finish(bti_str *frame) {
 
 /* --- reading ----------------------------------------------------------------------------------------------------------- */
 
-static const char *take(bti_ray_reader *reader, uint64_t bytes) {
+static const char *take_bytes(bti_ray_reader *reader, uint64_t bytes) {
     if (bytes > reader->left) {
         reader->is_short = true;
         reader->left = 0;
@@ -50,14 +50,14 @@ static const char *take(bti_ray_reader *reader, uint64_t bytes) {
 
 uint32_t bti_ray_read32(bti_ray_reader *reader) {
     uint32_t number = 0;
-    const char *at = take(reader, sizeof number);
+    const char *at = take_bytes(reader, sizeof number);
     if (at) memcpy(&number, at, sizeof number);
     return number;
 }
 
 uint64_t bti_ray_read64(bti_ray_reader *reader) {
     uint64_t number = 0;
-    const char *at = take(reader, sizeof number);
+    const char *at = take_bytes(reader, sizeof number);
     if (at) memcpy(&number, at, sizeof number);
     return number;
 }
@@ -71,7 +71,7 @@ double bti_ray_read_real(bti_ray_reader *reader) {
 
 const char *bti_ray_read_text(bti_ray_reader *reader, uint32_t *bytes) {
     *bytes = bti_ray_read32(reader);
-    const char *text = take(reader, *bytes);
+    const char *text = take_bytes(reader, *bytes);
     if (!text) *bytes = 0;
     return text ? text : "";
 }

@@ -10,6 +10,7 @@
 #include "task/modules.h"
 #include "task/output.h"
 #include "task/ray/calls.h"
+#include "task/ray/engine.h"
 #include "task/run.h"
 #include "task/surroundings.h"
 
@@ -65,7 +66,7 @@ typedef BTI_VEC(uint64_t) ids;
 
 /* Of this thread, until its next call. */
 static _Thread_local bti_run_result results;
-static _Thread_local ids kept;
+static _Thread_local ids result_ids;
 
 typedef struct running {
     bti_ray_job *job;
@@ -76,7 +77,7 @@ typedef struct running {
     ids references;         /* among the arguments, in order */
     void *rooms[BTI_RAY_MOST_RESULTS];
     uint64_t room_bytes[BTI_RAY_MOST_RESULTS];
-    size_t ids_from[BTI_RAY_MOST_RESULTS + 1]; /* in `kept` */
+    size_t ids_from[BTI_RAY_MOST_RESULTS + 1]; /* in `result_ids` */
     int index;
 } running;
 
@@ -97,8 +98,8 @@ static bt_status room(void *call, int index, uint64_t bytes, uint64_t left, char
     running *r = call;
     if (index >= BTI_RAY_MOST_RESULTS) return bti_fail(BT_INTERNAL, "result %d", index);
     r->index = index;
-    if (index == 0) kept.count = 0;
-    r->ids_from[index] = r->ids_from[index + 1] = kept.count;
+    if (index == 0) result_ids.count = 0;
+    r->ids_from[index] = r->ids_from[index + 1] = result_ids.count;
     bti_free(r->rooms[index]);
     r->rooms[index] = *room_of = NULL;
     if (bytes <= left) return BT_OK;
@@ -132,17 +133,17 @@ static bool keep_id(void *data, const bti_packed_value *head, bool in_list) {
     bti_str frame = {0};
     uint64_t id = head->as.id;
     (void)in_list;
-    if (!bti_vec_push(&kept, id)) return *(bool *)data = false;
+    if (!bti_vec_push(&result_ids, id)) return *(bool *)data = false;
     bti_ray_begin(&frame, BTI_RAY_HOLD, 0);
     bti_ray_add64(&frame, id);
     return *(bool *)data = bti_ray_send(&frame) == BT_OK;
 }
 
-static bt_status keep(void *call, const char *packed) {
+static bt_status keep_ids(void *call, const char *packed) {
     running *r = call;
     bool good = true;
     (void)bti_packed_each(packed, keep_id, &good);
-    r->ids_from[r->index + 1] = kept.count;
+    r->ids_from[r->index + 1] = result_ids.count;
     return good ? BT_OK : bti_no_memory();
 }
 
@@ -153,7 +154,7 @@ static bt_status yield(void *call, const bti_values *value) {
                     "bt_yield: the engine ray has no streams; return a list (BT_LIST), or give each item to an actor");
 }
 
-static const bti_run_table run_table = {resolve, room, seal, is_cancelled, keep, yield};
+static const bti_run_table run_table = {resolve, room, seal, is_cancelled, keep_ids, yield};
 
 static bool add_reference(void *data, const bti_packed_value *head, bool in_list) {
     running *r = data;
@@ -219,7 +220,7 @@ static void tell_outputs(running *r) {
             job->outputs[i] = (bti_ray_output){.data = r->rooms[i], .bytes = r->room_bytes[i], .is_room = 1};
             r->rooms[i] = NULL;
         }
-        job->outputs[i].ids = kept.items + r->ids_from[i];
+        job->outputs[i].ids = result_ids.items + r->ids_from[i];
         job->outputs[i].id_count = r->ids_from[i + 1] - r->ids_from[i];
         from += bytes;
         job->output_count++;
@@ -239,7 +240,7 @@ static void free_running(running *r) {
 static int32_t gpu_ids[256];
 static atomic_uint gpu_count;
 
-int bti_ray_worker_gpus(int *ids_to, int capacity) {
+static int worker_gpus(int *ids_to, int capacity) {
     int count = (int)atomic_load(&gpu_count);
     for (int i = 0; ids_to && i < count && i < capacity; i++) ids_to[i] = gpu_ids[i];
     return count;
@@ -260,7 +261,7 @@ void bti_ray_run(bti_ray_job *job) {
     char *module = NULL, *function = NULL;
     job->output_count = 0;
     job->text[0] = 0;
-    kept.count = 0;
+    result_ids.count = 0;
     results.bytes = 0;
     bt_error_clear();
     know_gpus(job);
@@ -292,7 +293,7 @@ int bti_ray_worker_begin(bti_ray_send_fn *send) {
     send_to_python = send;
     bti_ray_entries_begin();
     bti_ray_side_now = &worker_side;
-    bti_ray_engine_join();
+    bti_ray_engine_join(worker_gpus);
     return 1;
 }
 

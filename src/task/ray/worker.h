@@ -49,8 +49,4 @@ BT_API void bti_ray_free(void *room);
 /* The actor of this process ends. */
 BT_API void bti_ray_worker_end(void);
 
-int bti_ray_worker_gpus(int *ids, int capacity);
-/* engine.c: the engine of this process, which runs calls. */
-void bti_ray_engine_join(void);
-
 #endif
