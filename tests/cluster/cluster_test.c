@@ -31,7 +31,20 @@ static bt_status nap(bt_task *task) {
 }
 BT_REMOTE(nap);
 
-/* Until it is cancelled: 1. */
+/* Tells that it has begun. */
+static bt_status nap_and_tell(bt_task *task) {
+    const char *path;
+    int64_t ms;
+    bt_status status = bt_arguments(task, &path, &ms);
+    FILE *file = status == BT_OK ? fopen(path, "w") : NULL;
+    if (!file) return bt_task_fail(task, BT_NOT_FOUND, "no file");
+    fclose(file);
+    sleep_ms(ms);
+    return bt_return(task, ms);
+}
+BT_REMOTE(nap_and_tell);
+
+/* Until it is cancelled. */
 static bt_status nap_until_cancelled(bt_task *task) {
     for (int i = 0; i < 600; i++) {
         if (bt_task_cancelled(task)) return bt_task_fail(task, BT_ABORTED, "was asked to end");
@@ -478,9 +491,11 @@ static void node_dies(void **state) {
     BT_SCOPE {
         bt_ref *refs[COUNT], *there;
         int64_t n;
-        there = bt_remote_with(BT_OPTIONS(.resources = {{"license", 1}}, .max_retries = 0), nap, 60000);
+        char path[100];
+        snprintf(path, sizeof path, "%s/begun", folder);
+        there = bt_remote_with(BT_OPTIONS(.resources = {{"license", 1}}), nap_and_tell, path, 600000);
         for (int i = 0; i < COUNT; i++) refs[i] = bt_remote_with(BT_OPTIONS(.max_retries = 3), nap, 1000);
-        sleep_ms(1500);
+        for (int i = 0; i < 600 && access(path, F_OK) != 0; i++) sleep_ms(100);
         puts("ready");
         fflush(stdout);
         for (int i = 0; i < COUNT; i++) OK(bt_get_within(refs[i], 120, &n));

@@ -133,16 +133,15 @@ def listed():
 
 def check_suite(python, cluster, words):
     """Tests and examples of tasks that do not need numbers of resources of their own, on the cluster."""
-    settings = environment(python, cluster.address)
-    for kind, name, _ in listed():
-        if not chosen(name, words):
+    for kind, name, only in listed():
+        settings = environment(python, "local" if kind.endswith("-alone") else cluster.address)
+        if not chosen(f"{name} {only}", words):
             continue
-        if kind == "test":
-            yield run(name, [BUILD / f"tests/tests.{name}"], settings)
-        elif kind in ("example", "example-alone"):
-            there = settings if kind == "example" else environment(python, "local")
+        if kind.startswith("test"):
+            yield run(f"{name} {only}", [BUILD / f"tests/tests.{name}"], settings | {"BERTH_TEST_ONLY": only})
+        elif kind.startswith("example"):
             text = ROOT / f"examples/tasks/{name}.expected"
-            yield run(f"example {name}", ["bash", ROOT / "tests/run_example.sh", BUILD / f"examples/{name.split('.')[0]}", text], there)
+            yield run(f"example {name}", ["bash", ROOT / "tests/run_example.sh", BUILD / f"examples/{name.split('.')[0]}", text], settings)
 
 
 def chosen(name, words):

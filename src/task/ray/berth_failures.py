@@ -61,7 +61,7 @@ def of_actor(error, was_killed):
 
 
 # The first that fits: an exception of Ray, the status, the kind.
-KINDS = [(exceptions.TaskCancelledError, CANCELLED, WAS_CANCELLED, "the call was cancelled"),
+KINDS = [(exceptions.TaskCancelledError, CANCELLED, WAS_CANCELLED, "the call was cancelled before it began"),
          (exceptions.OutOfMemoryError, ABORTED, OUT_OF_MEMORY, "its process was ended because memory ran out: "),
          (exceptions.OwnerDiedError, DATA_LOSS, OWNER_DIED, "the process that owned the value died: "),
          (exceptions.ObjectStoreFullError, RESOURCE_EXHAUSTED, REFUSED, "Ray's object store is full: "),
@@ -74,15 +74,16 @@ KINDS = [(exceptions.TaskCancelledError, CANCELLED, WAS_CANCELLED, "the call was
          (exceptions.GetTimeoutError, DEADLINE_EXCEEDED, DEADLINE, "")]
 
 
-def reason(error, was_cancelled=False, was_killed=False):
-    """(status, kind, text) of an exception."""
+def reason(error, ended=False, was_killed=False):
+    """(status, kind, text) of an exception; `ended`: the call was cancelled by force."""
     cause = getattr(error, "cause", None) if isinstance(error, exceptions.RayTaskError) else error
     if isinstance(cause, Failure):
         return cause.status, cause.kind, cause.text
-    if was_cancelled and isinstance(error, (exceptions.RayTaskError, exceptions.WorkerCrashedError, exceptions.TaskCancelledError)):
-        return CANCELLED, WAS_CANCELLED, "the call was cancelled"
+    if ended and isinstance(cause, (exceptions.WorkerCrashedError, exceptions.TaskCancelledError)):
+        return CANCELLED, WAS_CANCELLED, "the call was cancelled; its process was ended if it ran"
     if isinstance(cause, getattr(exceptions, "ActorAlreadyExistsError", ())):
-        return ALREADY_EXISTS, REFUSED, first_line(cause).split(" (namespace", 1)[0] + " is taken by another actor (.name)"
+        name = first_line(cause).removeprefix("The name ").split(" (namespace", 1)[0]
+        return ALREADY_EXISTS, REFUSED, f'there is an actor "{name}" already (.name, .get_if_exists)'
     if isinstance(cause, exceptions.RayActorError):
         return of_actor(cause, was_killed)
     for kind, status, failed, text in KINDS:

@@ -2,7 +2,6 @@
 import atexit
 import ctypes
 import itertools
-import json
 import os
 import pickle
 import threading
@@ -13,7 +12,8 @@ import ray
 import berth_failures as failures
 import berth_files
 from berth_failures import failure
-from berth_session import CALL_HEAD, CANCELLED, HAS_GPUS, HAS_LARGE, HIDES_GPUS, LARGE, MAKES_ACTOR, Session
+from berth_frames import CALL_HEAD, CANCELLED, HAS_GPUS, HAS_LARGE, HIDES_GPUS, MAKES_ACTOR
+from berth_session import Session
 
 MOST_RESULTS, MOST_TEXT = 100, 1200
 MASK = "CUDA_VISIBLE_DEVICES"
@@ -236,7 +236,7 @@ class Call:
             self.session.cancelled.now = True
         if job.status:
             if self.session.cancelled.now:
-                raise failure(failures.CANCELLED, failures.WAS_CANCELLED, "the call was cancelled")
+                raise failure(failures.CANCELLED, failures.WAS_CANCELLED, job.text.decode(errors="surrogateescape"))
             raise failure(job.status, failures.RETURNED, job.text.decode(errors="surrogateescape"))
         if self.flags & MAKES_ACTOR:
             return None

@@ -17,7 +17,7 @@ UNIMPLEMENTED, NOT_FOUND, UNAVAILABLE, INVALID_ARGUMENT, RESOURCE_EXHAUSTED = 12
 START, STOP = 2, 18
 PIECE = 1 << 18
 SHUTDOWN_SECONDS = 8
-WORKER_TEXTS = ["berth_failures", "berth_files", "berth_session", "berth_worker"]
+WORKER_TEXTS = ["berth_failures", "berth_files", "berth_frames", "berth_cluster", "berth_results", "berth_session", "berth_worker"]
 
 
 class Wrong(Exception):
@@ -68,6 +68,21 @@ def connect(ray, address, cpus, gpus, store, resources):
 
 def first_line(error):
     return (str(error).strip().split("\n") or [""])[0]
+
+
+class Output:
+    """Standard output, which Ray writes what functions print to; its own notes ("(raylet) ...") go to standard error."""
+
+    def __init__(self):
+        self.out, self.is_note = sys.stdout, False
+
+    def write(self, text):
+        if text.strip():  # print writes the end of the line by itself
+            self.is_note = text.lstrip().startswith(("(raylet", "(autoscaler", "(gcs_server"))
+        return (sys.stderr if self.is_note else self.out).write(text)
+
+    def __getattr__(self, name):
+        return getattr(self.out, name)
 
 
 class Workers:
@@ -186,9 +201,9 @@ def make_session(link, ray, program):
 
 def start(link, frame):
     """The first frame; None: refused."""
-    import berth_session
-    _, _, request = berth_session.HEAD.unpack_from(frame)
-    reader = berth_session.Reader(frame, berth_session.HEAD.size)
+    import berth_frames
+    _, _, request = berth_frames.HEAD.unpack_from(frame)
+    reader = berth_frames.Reader(frame, berth_frames.HEAD.size)
     address, cpus, gpus, store = reader.text(), reader.read("d"), reader.read("i"), reader.read("Q")
     resources, program = reader.resources(), reader.text()
     import ray
@@ -228,6 +243,7 @@ def shut_down():
 def main():
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
+    sys.stdout = Output()
     link, session, workers = Link(int(sys.argv[1]), int(sys.argv[2])), None, Workers()
     for frame in link.frames():
         if session is None:
