@@ -22,7 +22,8 @@
 #include "task/ray/entries.h"
 #include "task/ray/spawn.h"
 
-enum { PIECE = 256 << 10 };
+enum { PIECE = 256 << 10, MOST_POOLED = 4 };
+#define MOST_POOLED_BYTES ((uint64_t)1 << 30)
 
 /* protects `unsent` and the order of what is written */
 BTI_STATIC_LOCK(link_lock, task_ray_link)
@@ -138,8 +139,47 @@ static bt_status map_file(int file, uint64_t bytes, int how, bti_ray_shared *roo
     return BT_OK;
 }
 
+/* Memory that was used is used again: the system clears new memory, which takes longer than to fill it. */
+static bti_ray_shared pool[MOST_POOLED]; /* with link_lock; memory NULL: none */
+
+static bool take_pooled(uint64_t bytes, bti_ray_shared *room) {
+    bool found = false;
+    bti_lock_take(&link_lock);
+    for (int i = 0; i < MOST_POOLED && !found; i++) {
+        if (!pool[i].memory || pool[i].bytes < bytes || pool[i].bytes / 2 > bytes) continue;
+        *room = pool[i];
+        pool[i] = (bti_ray_shared){.file = -1};
+        found = true;
+    }
+    bti_lock_give(&link_lock);
+    return found;
+}
+
+static bool give_pooled(const bti_ray_shared *room) {
+    uint64_t all = room->bytes;
+    int place = -1;
+    bti_lock_take(&link_lock);
+    for (int i = 0; i < MOST_POOLED; i++) {
+        if (!pool[i].memory) place = i;
+        all += pool[i].bytes;
+    }
+    bool has_room = place >= 0 && all <= MOST_POOLED_BYTES && bti_ray_side_now;
+    if (has_room) pool[place] = *room;
+    bti_lock_give(&link_lock);
+    return has_room;
+}
+
+static void free_pool(void) {
+    for (int i = 0; i < MOST_POOLED; i++) {
+        if (pool[i].memory) munmap(pool[i].memory, pool[i].bytes);
+        if (pool[i].memory) close(pool[i].file);
+        pool[i] = (bti_ray_shared){.file = -1};
+    }
+}
+
 /* The bridge opens the file by its number in this process. */
 static bt_status bridge_share(uint64_t bytes, bti_ray_shared *room) {
+    if (take_pooled(bytes, room)) return BT_OK;
     int file = memfd_create("berth-value", MFD_CLOEXEC);
     if (file >= 0 && ftruncate(file, (off_t)bytes) != 0) {
         close(file);
@@ -149,6 +189,7 @@ static bt_status bridge_share(uint64_t bytes, bti_ray_shared *room) {
 }
 
 static void bridge_unshare(bti_ray_shared *room) {
+    if (give_pooled(room)) return;
     munmap(room->memory, room->bytes);
     close(room->file);
 }
@@ -214,6 +255,7 @@ static void close_files(void) {
 }
 
 static void forget_bridge(void) {
+    free_pool();
     close_files();
     bti_ray_side_now = NULL;
 }
@@ -271,5 +313,6 @@ void bti_ray_bridge_stop(double seconds) {
         (void)syscall(SYS_pidfd_send_signal, bridge.process, SIGKILL, NULL, 0);
         (void)await_bridge(seconds);
     }
+    free_pool();
     close_files();
 }

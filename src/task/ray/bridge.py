@@ -170,7 +170,7 @@ def make_session(link, ray, program):
             import mmap
             file = os.open(f"/proc/{link.parent}/fd/{number}", os.O_RDWR)
             try:
-                return memoryview(mmap.mmap(file, size))
+                return memoryview(mmap.mmap(file, size, mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)))
             finally:
                 os.close(file)
 

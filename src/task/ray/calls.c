@@ -279,7 +279,21 @@ void *bti_ray_submit(const bti_engine_call *call) {
     return NULL;
 }
 
-/* A small value is known here too; a large one is Ray's. */
+/* The value as a block; the parcel no longer has it. NULL: out of memory, or there is none. */
+static bti_ray_block *take_block(parcel *p) {
+    bti_ray_block *block = p->is_large ? bti_ray_block_new(0) : p->block;
+    if (block && p->is_large) {
+        block->packed = p->packed;
+        block->bytes = p->bytes;
+        block->shown = p->shared;
+        block->unmap = bti_ray_side_now->unshare;
+        p->is_large = false;
+    }
+    p->block = NULL;
+    return block;
+}
+
+/* The value is known here too. */
 void *bti_ray_put(const bti_values *value) {
     parcel p;
     bti_ray_answer answer = {0};
@@ -300,10 +314,8 @@ void *bti_ray_put(const bti_values *value) {
     if (!p.is_large) bti_str_add_bytes(&frame, p.packed, p.bytes);
     bt_status status = p.is_large ? bti_ray_ask(&frame, &answer, BTI_RAY_ANSWER_SECONDS) : bti_ray_send(&frame);
     bti_free(answer.text);
-    if (status == BT_OK && p.block) {
-        bti_ray_entry_settle(e, p.block);
-        p.block = NULL;
-    }
+    bti_ray_block *block = status == BT_OK ? take_block(&p) : NULL;
+    if (block) bti_ray_entry_settle(e, block);
     free_parcel(&p);
     if (status == BT_OK) return e;
     bti_ray_entry_release(e);
