@@ -108,12 +108,15 @@ class Results:
 
     # --- deadlines ---
 
-    def add_deadline(self, entry, p):
-        entry.deadline = time.monotonic() + p.deadline
+    def add_deadline(self, entries, p):
+        """Of the results of a call."""
+        until = time.monotonic() + p.deadline
+        for entry in entries:
+            entry.deadline = until
         with self.lock:
             if not self.deadlines:
                 threading.Thread(target=self.watch_deadlines, daemon=True).start()
-            heapq.heappush(self.deadlines, (entry.deadline, next(self.numbers), entry, p))
+            heapq.heappush(self.deadlines, (until, next(self.numbers), entries, p))
             self.deadline_added.notify()
 
     def pass_deadlines(self):
@@ -123,14 +126,18 @@ class Results:
             while self.deadlines and self.deadlines[0][0] <= time.monotonic():
                 late.append(heapq.heappop(self.deadlines))
             left = self.deadlines[0][0] - time.monotonic() if self.deadlines else None
-        for _, _, entry, p in late:
-            if entry.done or ray.wait([entry.thing], timeout=0)[0]:
-                continue
-            with self.lock:
+        for _, _, entries, p in late:
+            self.pass_deadline([entry for entry in entries if not entry.done], p)
+        return left
+
+    def pass_deadline(self, entries, p):
+        if not entries or ray.wait([entries[0].thing], timeout=0)[0]:
+            return
+        with self.lock:
+            for entry in entries:
                 entry.done = True
                 entry.failed = failures.DEADLINE_EXCEEDED, failures.DEADLINE, f"not done within {p.deadline:g} seconds (.deadline_seconds)"
-            ray.cancel(entry.thing, force=p.kind == TASK, recursive=False)
-        return left
+        ray.cancel(entries[0].thing, force=p.kind == TASK, recursive=False)
 
     def watch_deadlines(self):
         while True:

@@ -242,7 +242,7 @@ class Session(Results, Requests):
             made = made[0]
         entry.thing = made
         if p.deadline > 0:
-            self.add_deadline(entry, p)
+            self.add_deadline([self.table[id] for id in ids], p)
 
     def make_method(self, p, entry, actor, call, rest):
         if actor.failed:

@@ -129,6 +129,9 @@ class Process:
                 raise failure(failures.FAILED_PRECONDITION, failures.REFUSED, "the module of the function was not sent along")
             path, text = berth_files.local(known[content]).encode(), ctypes.create_string_buffer(MOST_TEXT)
             status = self.library.bti_ray_module(content, path, text) if content else self.library.bti_ray_program(path, text)
+            if status == failures.FAILED_PRECONDITION and content:
+                raise failure(status, failures.REFUSED, f"module {known[content][0]} has changed since the program loaded it: it was overwritten or "
+                              "replaced before a call of it was made")
             if status:
                 raise failure(status, failures.REFUSED, text.value.decode(errors="replace"))
             self.loaded.add(content)

@@ -16,6 +16,7 @@ INSTALL = 'pip install "ray>=2.50"'
 UNIMPLEMENTED, NOT_FOUND, UNAVAILABLE, INVALID_ARGUMENT, RESOURCE_EXHAUSTED = 12, 5, 14, 3, 8
 START, STOP = 2, 18
 PIECE = 1 << 18
+LEAST_STORE = 80 << 20  # Ray refuses less
 SHUTDOWN_SECONDS = 8
 WORKER_TEXTS = ["berth_failures", "berth_files", "berth_frames", "berth_cluster", "berth_results", "berth_session", "berth_worker"]
 
@@ -47,7 +48,7 @@ def connect(ray, address, cpus, gpus, store, resources):
     for name in {"memory", "object_store_memory"} & set(resources):
         raise Wrong(INVALID_ARGUMENT, f'resource "{name}" is one of Ray itself, in bytes: give yours another name')
     if address == "local":
-        options = {"num_gpus": gpus if gpus >= 0 else None, "resources": resources or None, "object_store_memory": store or None,
+        options = {"num_gpus": gpus if gpus >= 0 else None, "resources": resources or None, "object_store_memory": max(store, LEAST_STORE) if store else None,
                    "include_dashboard": False}
         if has_cpus:
             options["num_cpus"] = int(cpus) if cpus == int(cpus) else cpus

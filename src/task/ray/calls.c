@@ -60,6 +60,9 @@ static bt_status check_call(const bti_engine_call *call) {
                         o->priority);
     if (call->kind != BTI_CALL_METHOD && o->max_concurrency < 1)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: max_concurrency is %d", call->function, o->max_concurrency);
+    if (call->kind == BTI_CALL_ACTOR && o->num_returns != 1)
+        return bti_fail(BT_INVALID_ARGUMENT, "%s makes an actor, and so it has no results: num_returns is %d",
+                        call->function, o->num_returns);
     if (o->num_returns < 1 || o->num_returns > MOST_RESULTS)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: num_returns is %d; a call has 1 to %d results", call->function,
                         o->num_returns, MOST_RESULTS);
@@ -280,7 +283,7 @@ void *bti_ray_submit(const bti_engine_call *call) {
 }
 
 /* The value as a block; the parcel no longer has it. NULL: out of memory, or there is none. */
-static bti_ray_block *take_block(parcel *p) {
+static bti_ray_block *block_of_parcel(parcel *p) {
     bti_ray_block *block = p->is_large ? bti_ray_block_new(0) : p->block;
     if (block && p->is_large) {
         block->packed = p->packed;
@@ -314,7 +317,7 @@ void *bti_ray_put(const bti_values *value) {
     if (!p.is_large) bti_str_add_bytes(&frame, p.packed, p.bytes);
     bt_status status = p.is_large ? bti_ray_ask(&frame, &answer, BTI_RAY_ANSWER_SECONDS) : bti_ray_send(&frame);
     bti_free(answer.text);
-    bti_ray_block *block = status == BT_OK ? take_block(&p) : NULL;
+    bti_ray_block *block = status == BT_OK ? block_of_parcel(&p) : NULL;
     if (block) bti_ray_entry_settle(e, block);
     free_parcel(&p);
     if (status == BT_OK) return e;
