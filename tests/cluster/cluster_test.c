@@ -185,7 +185,7 @@ static void test_times(void **state) {
         FAILS(bt_get_within(slow, 0.1, &n), BT_DEADLINE_EXCEEDED, "not done within 0.1");
         assert_int_equal(bt_wait_refs(&slow, 1, 1, NULL, 0), 0);
         OK(bt_get(slow, &n));
-        FAILS(bt_get(late, &n), BT_DEADLINE_EXCEEDED, "1 seconds");
+        FAILS(bt_get(late, &n), BT_DEADLINE_EXCEEDED, "1 seconds", "deadline has passed");
         assert_int_equal(bt_ref_failure(late), BT_FAILURE_DEADLINE);
     }
 }

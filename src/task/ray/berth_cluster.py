@@ -67,7 +67,7 @@ class Requests:
         group = self.entry(p.group).group
         bundles = group.placement.bundle_specs
         if not 0 <= p.bundle < len(bundles):
-            raise failure(failures.OUT_OF_RANGE, failures.REFUSED, f"bundle {p.bundle} of a group that has {len(bundles)}")
+            raise failure(failures.OUT_OF_RANGE, failures.REFUSED, f"bundle {p.bundle} of a group of {len(bundles)}")
         bundle = bundles[p.bundle]
         if math.isnan(p.cpus) and not bundle.get("CPU"):
             options["num_cpus"] = 0

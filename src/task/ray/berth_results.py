@@ -136,7 +136,7 @@ class Results:
         with self.lock:
             for entry in entries:
                 entry.done = True
-                entry.failed = failures.DEADLINE_EXCEEDED, failures.DEADLINE, f"not done within {p.deadline:g} seconds (.deadline_seconds)"
+                entry.failed = failures.DEADLINE_EXCEEDED, failures.DEADLINE, f"its deadline has passed: {p.deadline:g} seconds (.deadline_seconds)"
         ray.cancel(entries[0].thing, force=p.kind == TASK, recursive=False)
 
     def watch_deadlines(self):

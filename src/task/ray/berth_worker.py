@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import os
 import pickle
+import signal
 import threading
 import weakref
 
@@ -69,8 +70,6 @@ class WorkerSession(Session):
             left = self.handle(ctypes.string_at(address, size))
             if left:
                 left()
-        except KeyboardInterrupt:  # ray.cancel
-            self.cancelled.now = True
         except BaseException as error:
             print(f"berth: a frame failed: {type(error).__name__}: {error}", flush=True)
 
@@ -117,6 +116,16 @@ class Process:
         if not self.library.bti_ray_worker_begin(self.send):
             raise failure(failures.INTERNAL, failures.REFUSED, "this process is no worker")
         atexit.register(self.library.bti_ray_worker_end)
+        self.before = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self.interrupted)
+
+    def interrupted(self, number, frame):
+        """ray.cancel interrupts the first thread. A function of berth's asks whether it was cancelled; Python around it must not end halfway."""
+        if getattr(self.local, "runs", False):
+            self.session.cancelled.now = True
+        elif callable(self.before):
+            self.before(number, frame)
 
     def load(self, content, files):
         """The module, or the program, whose function is called."""
@@ -232,11 +241,11 @@ class Call:
                     os.environ[MASK] = before
 
     def run_job(self, job):
-        self.session.cancelled.now = False
+        self.session.cancelled.now, self.process.local.runs = False, True
         try:
             self.process.library.bti_ray_run(ctypes.addressof(job))
-        except KeyboardInterrupt:  # ray.cancel, while the function ran: what it gave counts
-            self.session.cancelled.now = True
+        finally:
+            self.process.local.runs = False
         if job.status:
             if self.session.cancelled.now:
                 raise failure(failures.CANCELLED, failures.WAS_CANCELLED, job.text.decode(errors="surrogateescape"))

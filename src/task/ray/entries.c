@@ -309,6 +309,8 @@ bt_status bti_ray_ask(bti_str *frame, bti_ray_answer *answer, double seconds) {
     if (!is_lost) table.asked = answer;
     bti_lock_give(&entries_lock);
     bt_status status = is_lost ? (bti_str_free(frame), bti_ray_lost()) : bti_ray_send(frame);
+    if (status == BT_OK && bti_ray_side_now->in_worker && !atomic_load(&answer->answered))
+        status = bti_fail(BT_INTERNAL, "the Python of this worker did not answer; its output says why");
     if (status != BT_OK) {
         bti_lock_take(&entries_lock);
         (void)forget_request(answer);
