@@ -362,7 +362,12 @@ static void test_actors(void **state) {
         bt_actor *killed = bt_actor_new(counter_new);
         OK(bt_get(bt_method(killed, counter_add, 1), &n));
         OK(bt_actor_kill(killed));
-        FAILS(bt_get(bt_method(killed, counter_add, 1), &n), BT_CANCELLED, "killed");
+        bt_ref *late = bt_method(killed, counter_add, 1), *inner;
+        FAILS(bt_get(late, &n), BT_CANCELLED, "killed");
+        bt_list list; /* a reference that was refused travels, too */
+        OK(bt_get(bt_remote(pass_on, BT_LIST(late)), &list));
+        OK(bt_list_get(list, 0, &inner));
+        FAILS(bt_get(inner, &n), BT_CANCELLED, "killed");
     }
 }
 

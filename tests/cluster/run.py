@@ -169,6 +169,7 @@ def python_with_ray():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the clusters, too
     python, results = python_with_ray(), []
     try:
         for result in all_checks(python, sys.argv[1:]):

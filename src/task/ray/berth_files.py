@@ -20,7 +20,7 @@ def read(path):
 
 
 class Files:
-    """The files of this process: content, 0 for the program, to (path, digest, Ray's object); "berth": libberth."""
+    """The files of this process: content, 0 for the program, to (path, digest, Ray's object); "berth": libberth; "flags": those of the program (BERTH_FLAGS)."""
 
     def __init__(self, known=None, open_program=None):
         self.known, self.open_program = dict(known or {}), open_program
@@ -57,7 +57,7 @@ class Files:
                 self.need(0)  # its functions may be called by those of the module
             except Exception:
                 self.open_program = None
-        return {key: file for key, file in self.known.items() if key in ("berth", 0, content)}
+        return {key: file for key, file in self.known.items() if key in ("berth", "flags", 0, content)}
 
 
 def folder():

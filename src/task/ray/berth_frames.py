@@ -7,7 +7,7 @@ from berth_failures import BY_STATUS
 
 (ANSWER, START, PROFILE, CALL, PUT, WAIT, FETCH, CANCEL, KILL, FIND, GROUP, RESOURCE, VIEW, STATUS, HOLD, RELEASE, UNMAP, STOP,
  CANCELLED) = range(1, 20)
-TASK, ACTOR, METHOD = range(3)
+TASK, ACTOR, METHOD, REFUSED = range(4)
 LARGE = 128 << 10
 NO_LIMIT = 0xFFFFFFFF
 MOST_PROFILES = 4096
@@ -47,7 +47,12 @@ def make(sources, files):
         def alive(self):
             return True
 
-    return run, Actor
+    def refuse(*failed):
+        import sys
+        load()
+        raise sys.modules["berth_failures"].failure(*failed)
+
+    return run, Actor, refuse
 '''
 
 

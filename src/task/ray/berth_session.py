@@ -4,7 +4,6 @@ References, actors and groups have ids, which berth gives them. A value is its p
 them). Only the public interface of Ray is used.
 """
 import itertools
-import json
 import pickle
 import struct
 import threading
@@ -16,7 +15,7 @@ import berth_failures as failures
 from berth_cluster import Requests
 from berth_failures import failure, reason
 from berth_frames import (ACTOR, ANSWER, CALL, CALL_FRAME, CANCEL, ENTRY, FETCH, FIND, GROUP, HEAD, HOLD, KILL, LARGE, METHOD, MOST_PROFILES, NAMESPACE,
-                          NO_LIMIT, PROFILE, PUT, RELEASE, RESOURCE, SETTLED, STATUS, TASK, UNMAP, VIEW, WAIT, Entry, Profile, Reader)
+                          NO_LIMIT, PROFILE, PUT, REFUSED, RELEASE, RESOURCE, SETTLED, STATUS, UNMAP, VIEW, WAIT, Entry, Profile, Reader)
 from berth_results import Results
 
 
@@ -137,7 +136,7 @@ class Session(Results, Requests):
     def thing_of(self, entry):
         """Ray's object for it, also of a call that was refused."""
         if entry.thing is None:
-            entry.thing = self.maker(TASK, 0, 0, "refused", files=()).options(num_cpus=0, max_retries=0).remote(json.dumps(entry.failed))
+            entry.thing = self.maker(REFUSED, 0, 0, "").options(num_cpus=0, max_retries=0).remote(*entry.failed)
         return entry.thing
 
     def value_of(self, data, ids):
@@ -146,14 +145,16 @@ class Session(Results, Requests):
 
     # --- profiles ---
 
-    def maker(self, kind, content, max_calls, function, files=None):
+    def maker(self, kind, content, max_calls, function):
         """Ray's function, or class, for functions of a module; made once."""
         key = (kind, content, max_calls, function if kind == ACTOR else "")
         if key not in self.makers:
             scope = {"__name__": "berth_entry"}
             exec(ENTRY, scope)
-            run, actor = scope["make"](self.sources, self.files.of(content) if files is None else files)
-            if kind == ACTOR:
+            run, actor, refuse = scope["make"](self.sources, {} if kind == REFUSED else self.files.of(content))
+            if kind == REFUSED:
+                self.makers[key] = ray.remote(refuse)
+            elif kind == ACTOR:
                 actor.__name__ = actor.__qualname__ = function
                 self.makers[key] = ray.remote(actor)
             else:

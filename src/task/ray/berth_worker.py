@@ -103,6 +103,8 @@ class Process:
     """What this process has loaded."""
 
     def __init__(self, sources, files):
+        if files["flags"]:
+            os.environ["BERTH_FLAGS"] = files["flags"]
         self.library = ctypes.CDLL(berth_files.local(files["berth"]), mode=ctypes.RTLD_GLOBAL)
         for name, kinds in {"bti_ray_receive": [ctypes.c_char_p, ctypes.c_uint64], "bti_ray_run": [ctypes.c_void_p],
                             "bti_ray_free": [ctypes.c_void_p], "bti_ray_module": [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_char_p],

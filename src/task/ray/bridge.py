@@ -196,6 +196,7 @@ def make_session(link, ray, program):
     session.sources = [(name, berth_files.read(os.path.join(HERE, name + ".py")).decode()) for name in WORKER_TEXTS]
     session.files = berth_files.Files(open_program=open_program)
     path = os.path.join(os.path.dirname(HERE), library)
+    session.files.known["flags"] = os.environ.get("BERTH_FLAGS", "")
     session.files.add("berth", os.path.realpath(path), berth_files.read(path))
     return session
 
