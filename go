@@ -259,6 +259,11 @@ part_tpu() {
     build release || return 1
     noted '^tpu:' python3 tests/pjrt/tpu.py
 }
+# The engine ray on a Ray cluster of two nodes, whose processes are the test's own.
+part_cluster() {
+    build release || return 1
+    noted '^cluster:' python3 tests/cluster/run.py
+}
 part_ray() {
     build release || return 1
     python3 bench/tasks.py --repetitions 1 --shrink 10
@@ -266,14 +271,14 @@ part_ray() {
 
 parts=(build demo layers circles names format headers ctest emulated golden readme asan tsan valgrind fuzz)
 long_parts=(tpu)
-peer_parts=(peers exchange export pjrt ray)
+peer_parts=(peers exchange export pjrt ray cluster)
 declare -A about=(
     [build]="release build" [demo]="berth demo" [layers]="includes point down" [circles]="files form no circle"
     [names]="a name has one meaning" [format]="clang-format"
     [headers]="headers in C and C++" [ctest]="all tests, release" [emulated]="on emulated GPUs" [golden]="reference files" [readme]="README examples"
     [asan]="tests under ASan and UBSan" [tsan]="tests of threads under TSan"
     [valgrind]="smoke run under valgrind" [fuzz]="short fuzz runs" [peers]="results beside JAX, PyTorch, TensorFlow and NumPy"
-    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [pjrt]="on XLA's CPU client, from two sources" [tpu]="compiled for TPUs, without one" [ray]="tasks beside Ray"
+    [exchange]="files, DLPack and models beside NumPy, PyTorch, JAX" [export]="exported functions run by JAX" [pjrt]="on XLA's CPU client, from two sources" [tpu]="compiled for TPUs, without one" [ray]="tasks beside Ray" [cluster]="tasks on a Ray cluster of two nodes"
 )
 
 check() {

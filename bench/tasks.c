@@ -410,6 +410,24 @@ static bool put_100mb(sample *s) {
     return good;
 }
 
+/* 1 KiB put and read. */
+static bool put_1kb(sample *s) {
+    static char kilobyte[1 << 10];
+    int count = divided(TRIPS);
+    double start = now();
+    for (int i = 0; i < count; i++) {
+        bt_bytes bytes = {kilobyte, sizeof kilobyte};
+        memset(kilobyte, i, sizeof kilobyte);
+        BT_SCOPE {
+            if (bt_get(bt_put(bytes), &bytes) != BT_OK ||
+                !expect(((const char *)bytes.data)[1000] == (char)i, "a small value is wrong"))
+                return false;
+        }
+    }
+    s->seconds = (now() - start) / count;
+    return true;
+}
+
 static bool copy(sample *s) {
     size_t bytes = (size_t)array_bytes();
     char *from = malloc(bytes), *to = malloc(bytes);
@@ -446,6 +464,7 @@ static const struct {
             {"beside_blocked_2000", beside_blocked_2000},
             {"beside_actors_1000", beside_actors_1000},
             {"beside_waited_10000", beside_waited_10000},
+            {"put_1kb", put_1kb},
             {"put_100mb", put_100mb},
             {"ref_100mb", ref_100mb},
             {"copy", copy}};

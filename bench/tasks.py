@@ -14,7 +14,7 @@ from report import print_table, write_results  # noqa: E402
 from sides import ROOT, Failure, Side, Worker, build_berth, descendants, folder_of_peers, install, refuse_unknown  # noqa: E402
 
 FRESH_ROWS = ["first_task", "idle_memory"]  # each time in a new process
-SHARED_ROWS = "task_round_trip task_batch first_actor actor_round_trip actor_batch put_100mb ref_100mb".split()
+SHARED_ROWS = "task_round_trip task_batch first_actor actor_round_trip actor_batch put_1kb put_100mb ref_100mb".split()
 OWN_ROWS = ("actor_batch_4_threads queue_10000 queue_1000000 actors_1000 beside_blocked_50 beside_blocked_2000 beside_actors_1000 "
             "beside_waited_10000").split()  # berth's alone
 ROWS = FRESH_ROWS + SHARED_ROWS + OWN_ROWS
@@ -34,17 +34,23 @@ def parse():
     parser.add_argument("--alone", action="store_true", help="without Ray")
     parser.add_argument("--shrink", type=int, default=1, help="divides counts and sizes by that")
     parser.add_argument("--repetitions", type=int, default=5, help="(%(default)s)")
+    parser.add_argument("--engine", choices=("local", "ray"), default="local",
+                        help="of berth; ray: what berth costs over Ray's own Python calls, each on a Ray of its own (%(default)s)")
     chosen = parser.parse_args()
     refuse_unknown(parser, chosen.rows, ROWS)
-    chosen.rows = chosen.rows or ROWS
+    on_ray = chosen.engine == "ray"
+    if on_ray and chosen.alone:
+        parser.error("--engine ray needs Ray")
+    chosen.rows = chosen.rows or (["first_task", *SHARED_ROWS] if on_ray else ROWS)
     chosen.device = chosen.peer_device = "cpu"
     chosen.threads = len(os.sched_getaffinity(0))
     return chosen
 
 
 class Berth(Side):
-    def __init__(self, chosen):
-        super().__init__("berth", [ROOT / "build/release/bench/tasks", str(chosen.shrink)], {})
+    def __init__(self, chosen, python):
+        on_ray = {"BERTH_FLAGS": "task_engine=ray,task_address=local", "BERTH_PYTHON": str(python), "RAY_AUTH_MODE": "disabled"}
+        super().__init__("berth", [ROOT / "build/release/bench/tasks", str(chosen.shrink)], on_ray if chosen.engine == "ray" else {})
 
     def run(self, row):
         answer = self.ask(row)
@@ -60,7 +66,7 @@ class Sides:
         self.chosen, self.berth, self.ray, self.python = chosen, None, None, python
 
     def __enter__(self):
-        self.berth = Berth(self.chosen)
+        self.berth = Berth(self.chosen, self.python)
         if self.python:
             self.ray = Worker("ray", self.python, self.chosen)
             self.ray.start()
@@ -155,7 +161,7 @@ def measure_all(chosen, python, problems):
             except Failure as failure:
                 problems.append(str(failure))
                 if not sides.berth.alive():
-                    sides.berth = Berth(chosen)
+                    sides.berth = Berth(chosen, python)
         return found, copy, sides.ray.versions if sides.ray else {}
 
 

@@ -20,7 +20,8 @@ unset LD_LIBRARY_PATH
 # Component `runtime` runs programs; with component `development` it is everything.
 installed() { (cd "$1" && find . ! -type d | LC_ALL=C sort); } # FOLDER
 DESTDIR=$work/parts quietly cmake --install "$1" --prefix /opt/berth --component runtime
-kinds=$(installed "$work/parts" | sed 's|.*/||; s|\.so\..*|.so.VERSION|' | sort -u | xargs)
+[ -f "$(find "$work/parts" -name berth-ray)/bridge.py" ] || fail "component runtime lacks the Python of the engine ray"
+kinds=$(installed "$work/parts" | grep -v '/berth-ray/[a-z_]*\.py$' | sed 's|.*/||; s|\.so\..*|.so.VERSION|' | sort -u | xargs)
 [ "$kinds" = "berth berth.1 libberth-nest.so libberth.so.VERSION" ] || fail "component runtime has $kinds"
 "$work/parts/opt/berth/bin/berth" --help >/dev/null || fail "component runtime: the command does not run"
 DESTDIR=$work/parts quietly cmake --install "$1" --prefix /opt/berth --component development

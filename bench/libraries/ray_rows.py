@@ -111,6 +111,11 @@ def put_row():
     return Row(lambda repetition: expect(ray.get(ray.put(x))[-1] == 3))
 
 
+def put_1kb(repetition):
+    for i in range(TRIPS):
+        expect(ray.get(ray.put(bytes([i % 256]) * 1024))[1000] == i % 256)
+
+
 def ref_row():
     made = make.remote(ELEMENTS)
     ray.wait([made])
@@ -125,6 +130,7 @@ PEERS = {
         "first_actor": on_cluster(lambda: Row(first_actor)),
         "actor_round_trip": on_cluster(lambda: Row(actor_rows()[0], steps=TRIPS)),
         "actor_batch": on_cluster(lambda: Row(actor_rows()[1])),
+        "put_1kb": on_cluster(lambda: Row(put_1kb, steps=TRIPS)),
         "put_100mb": on_cluster(put_row),
         "ref_100mb": on_cluster(ref_row),
     }

@@ -73,7 +73,8 @@ typedef struct bt_runtime_options {
     const char *spill_folder BTI_INITIALLY(NULL);  /* folder of the file, without a name, for values that do not fit
                                                        into the store [$TMPDIR, else /tmp] */
     uint64_t spill_bytes BTI_INITIALLY(0);         /* the most to write there [half of what is free on that disk] */
-    const char *engine BTI_INITIALLY(NULL);        /* [the flag task_engine, else "local"] */
+    const char *engine BTI_INITIALLY(NULL);        /* [the flag task_engine, else "local"] "local": processes of this
+                                                       machine; "ray": the machines of a Ray cluster (docs/cluster.md) */
     double gpu_wait_seconds BTI_INITIALLY(0); /* how long to wait for GPUs that other programs hold [0: do not wait];
                                                        negative: no limit */
     int max_retries BTI_INITIALLY(0);         /* [0] for functions that do not set .max_retries; -1: no limit. Ray's
@@ -84,6 +85,9 @@ typedef struct bt_runtime_options {
                                                       without calls that wait for others, and without actors */
     double gpu_memory BTI_INITIALLY(0); /* bytes of each GPU [as the driver reports]; for GPUs that are only counted */
     const char *accelerator BTI_INITIALLY(NULL); /* the type of all GPUs, "NVIDIA H100" [as the driver reports] */
+    const char *address BTI_INITIALLY(NULL); /* [the flag task_address, else "auto"] of the engine "ray": "auto" (the
+                                                    cluster of RAY_ADDRESS, or of this machine), "host:port", or "local":
+                                                    a Ray of its own that ends with the program */
 } bt_runtime_options;
 
 /* Starts the runtime: `bt_runtime_init(.num_cpus = 10, .num_gpus = 2)`. Workers are started with the first tasks. If

@@ -87,6 +87,7 @@ typedef struct bti_engine {
 } bti_engine;
 
 extern const bti_engine bti_engine_local;
+extern const bti_engine bti_engine_ray; /* ray/engine.c */
 
 /* Makes it known by its name, before a runtime is started; the table stays. "local" is known (lifetime.c). */
 void bti_engine_add(const bti_engine *engine);

@@ -14,7 +14,7 @@ int bti_default_retries;
 /* --- engines ----------------------------------------------------------------------------------------------------------- */
 
 enum { MOST_ENGINES = 8 };
-static const bti_engine *engines[MOST_ENGINES] = {&bti_engine_local};
+static const bti_engine *engines[MOST_ENGINES] = {&bti_engine_local, &bti_engine_ray};
 
 void bti_engine_add(const bti_engine *of) {
     int count = 0;

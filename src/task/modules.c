@@ -247,6 +247,17 @@ bt_status bti_module_provide(uint64_t content, const char *path) {
     return BT_OK;
 }
 
+bt_status bti_module_open_program(const char *path) {
+    bti_lock_take(&modules_lock);
+    const bt_remote_entry *before = entries;
+    const char *why =
+        dlopen(path, RTLD_NOW | RTLD_LOCAL) ? NULL : dlerror(); /* stays open: its functions are registered */
+    bool declares = entries != before;
+    bti_lock_give(&modules_lock);
+    if (why) return bti_fail(BT_FAILED_PRECONDITION, "the program cannot be opened in a worker: %s", why);
+    return declares ? BT_OK : bti_fail(BT_FAILED_PRECONDITION, "the program declares no function (BT_REMOTE)");
+}
+
 static bt_status find_or_load_module(const char *path, const module **loaded) {
     if (strchr(path, '\n')) return load_by_key(path, loaded);
     for (const spelling *s = spellings; s; s = s->next)

@@ -14,6 +14,8 @@ bool bti_module_content(const char *key, uint64_t *content);
 /* In a process that runs calls: says that the file at `path` has these bytes. Calls of functions of that module use this file if it is not
  * where the program opened it. FAILED_PRECONDITION: the file has other bytes; NOT_FOUND: it cannot be read. Any thread. */
 bt_status bti_module_provide(uint64_t content, const char *path);
+/* In a process that is another program: opens the program at `path`, made such that it can be (ray/program.py). Its functions are the program's. */
+bt_status bti_module_open_program(const char *path);
 /* The path of a module, for people: entries and calls know it by a key. */
 const char *bti_module_path(const char *key, char *path, size_t size);
 

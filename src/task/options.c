@@ -41,9 +41,10 @@ static const bti_sized_type bundle_layout =
 
 #define MEMBER(name) BTI_MEMBER(bt_runtime_options, name)
 static const bti_member runtime_members[] = {
-    MEMBER(size),        MEMBER(zeros_set),     MEMBER(num_cpus),      MEMBER(num_gpus),   MEMBER(resources),
-    MEMBER(store_bytes), MEMBER(spill_folder),  MEMBER(spill_bytes),   MEMBER(engine),     MEMBER(gpu_wait_seconds),
-    MEMBER(max_retries), MEMBER(prefix_output), MEMBER(max_processes), MEMBER(gpu_memory), MEMBER(accelerator)};
+    MEMBER(size),          MEMBER(zeros_set),        MEMBER(num_cpus),     MEMBER(num_gpus),
+    MEMBER(resources),     MEMBER(store_bytes),      MEMBER(spill_folder), MEMBER(spill_bytes),
+    MEMBER(engine),        MEMBER(gpu_wait_seconds), MEMBER(max_retries),  MEMBER(prefix_output),
+    MEMBER(max_processes), MEMBER(gpu_memory),       MEMBER(accelerator),  MEMBER(address)};
 #undef MEMBER
 static const bt_runtime_options no_runtime_options = {.num_cpus = BTI_UNSET_REAL};
 static const bti_sized_type runtime_layout = BTI_SIZED_TYPE(

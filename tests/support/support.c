@@ -1,5 +1,6 @@
 #include "support/support.h"
 
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,9 +139,11 @@ bt_memory_info memory(const char *device_name) {
 }
 
 const char *place_text(const char *file, int line) {
-    static _Thread_local char texts[8][128];
-    static _Thread_local int next;
-    char *text = texts[next++ % 8];
+    static char
+        texts[256]
+             [128]; /* no variables of threads: workers of Ray could not open the program (src/task/ray/program.py) */
+    static atomic_uint next;
+    char *text = texts[atomic_fetch_add(&next, 1) % 256];
     const char *slash = strrchr(file, '/');
     snprintf(text, sizeof texts[0], "%s:%d", slash ? slash + 1 : file, line);
     return text;
