@@ -136,6 +136,11 @@ void bti_transfers_end(bti_transfers_guard *guard) {
 static bt_transfers transfers_of(const placement_state *own) {
     return (bt_transfers)(own->policy_set ? own->policy : bti_flag_choice(BTI_FLAG_transfers));
 }
+bool bti_is_in_graphs(const bt_array *x) {
+    const bti_node *node = bti_array_error(x) ? NULL : bti_node_of(x);
+    return node && bti_device_target(node->device)->graphs;
+}
+
 bt_transfers bti_transfers_now(void) { return transfers_of(BTI_THREAD_OWN(own_placement)); }
 
 bti_forced bti_force(bti_forced forced) {

@@ -38,6 +38,8 @@ bt_array *bti_choose_device(bt_array *const *inputs, int count, bti_placement *p
 void bti_place_node(bti_node *node, bti_placement placement);
 /* A block inside of which nothing can be recorded, for that cause (taken over); ended by bti_on_end. */
 bti_on_guard bti_on_refused(bti_error *error);
+/* Whether the array is on a device that loads graphs, whose compiler joins operations, and not launches. Not of a poisoned array. */
+bool bti_is_in_graphs(const bt_array *x);
 /* The transfer policy of this thread now. */
 bt_transfers bti_transfers_now(void);
 /* Whether that policy refuses a copy of the array to the device. The error of such a refusal: the array with its place, then

@@ -107,6 +107,10 @@ bool bti_read_bytes(const char *text, size_t length, int64_t *value) {
 }
 
 void bti_write_float(char *text, size_t size, double value) {
+    if (fabs(value) < 1e6 && value == floor(value)) { /* 60, not 6e+01 */
+        snprintf(text, size, "%.0f", value);
+        return;
+    }
     for (int digits = 1; digits <= 17; digits++) {
         snprintf(text, size, "%.*g", digits, value);
         for (char *c = text; *c; c++) /* a locale may have put its own point there */

@@ -184,24 +184,25 @@ static bt_status clip_grads(step *s) {
 
 /* --- corrections ------------------------------------------------------------------------------------------------------ */
 
-static bool corrected_alike(const live *a, const live *b) {
-    return a->common == b->common && a->entry->dtype == b->entry->dtype;
+static bool corrected_together(const live *a, const live *b) {
+    return a == b || (a->common == b->common && a->entry->dtype == b->entry->dtype && bti_is_in_graphs(a->step) &&
+                      bti_is_in_graphs(b->step));
 }
 
-/* Those of all parameters at one place come from one array of their steps: powers of float64 are long programs where they are emulated. */
-static void correct_alike(step *s, int first, bt_array **steps) {
+/* Where a whole step is one program, those of all parameters at one place come from one array of their steps: TPUs emulate powers of float64 by long programs. Elsewhere they are a launch already. */
+static void correct_together(step *s, int first, bt_array **steps) {
     const bti_optimizer_rule *rule = s->optimizer->rule;
     const live *like = &s->live[first];
     bt_array *corrections[2];
-    int alike = 0, at = 0;
+    int together = 0, at = 0;
     for (int i = first; i < s->count; i++)
-        if (corrected_alike(&s->live[i], like)) steps[alike++] = s->live[i].step;
-    rule->correct(&s->optimizer->numbers, alike > 1 ? bt_stack(steps, alike, 0) : steps[0], like->entry->dtype,
+        if (corrected_together(&s->live[i], like)) steps[together++] = s->live[i].step;
+    rule->correct(&s->optimizer->numbers, together > 1 ? bt_stack(steps, together, 0) : steps[0], like->entry->dtype,
                   corrections);
     for (int i = first; i < s->count; i++) {
         live *l = &s->live[i];
-        if (!corrected_alike(l, like)) continue;
-        for (int k = 0; k < 2; k++) l->corrections[k] = alike > 1 ? bt_index(corrections[k], 0, at) : corrections[k];
+        if (!corrected_together(l, like)) continue;
+        for (int k = 0; k < 2; k++) l->corrections[k] = together > 1 ? bt_index(corrections[k], 0, at) : corrections[k];
         at++;
     }
 }
@@ -213,7 +214,7 @@ static bt_status correct_all(step *s) {
     for (int i = 0; i < s->count; i++)
         s->live[i].step = bt_add(bt_value(s->live[i].entry->states[BTI_STEP]), bt_num(1));
     for (int i = 0; i < s->count; i++)
-        if (!s->live[i].corrections[0]) correct_alike(s, i, steps);
+        if (!s->live[i].corrections[0]) correct_together(s, i, steps);
     bti_free(steps);
     return BT_OK;
 }
