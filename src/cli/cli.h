@@ -11,6 +11,7 @@
 enum { CLI_OK, CLI_FAILED, CLI_USAGE };
 
 int cli_bench(int argc, char **argv);
+int cli_cluster(int argc, char **argv);
 int cli_config(int argc, char **argv);
 int cli_demo(int argc, char **argv);
 int cli_devices(int argc, char **argv);

@@ -129,6 +129,16 @@ static const struct command {
      "The command becomes the program (exec). The GPUs are free again when the program and all that it started\n"
      "have ended, by whatever signal. BERTH_LEASES names another folder for the lock files. Leases bind only\n"
      "programs that use them.\n"},
+    {"cluster", cli_cluster, "starts a Ray cluster of several nodes on this machine, for a try, and ends it",
+     "up [--nodes N] [--cpus N] [--gpus N] [--store BYTES] [--port N] | status [--json] | down",
+     "up starts the nodes, of which programs with the flags task_engine=ray and task_address are users:\n"
+     "  --nodes N       (default: 2)\n"
+     "  --cpus N        of each node (default: those of this machine); --gpus N: likewise (default: 0).\n"
+     "                  They are counted, not looked for\n"
+     "  --store BYTES   of each node's object store (default: 256M)\n"
+     "  --port N        of the first node (default: 6379)\n"
+     "status lists them; fails unless all are alive. As JSON: the address and a list. down ends them and all that\n"
+     "runs on them. Needs Python with Ray: BERTH_PYTHON, or the flag ray_python, names it.\n"},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -3,6 +3,7 @@
     tests/cluster/run.py [WORD...]    all, or what has a WORD in its name
 
 Ray is installed once, where bench/peers.py has its libraries, or is that of BERTH_PYTHON. Skips (77) where it cannot be had."""
+import json
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(Path(__file__).parent), str(ROOT / "bench/libraries")]
-from raylets import ENVIRONMENT, Cluster, Failed  # noqa: E402
+from raylets import ENVIRONMENT, Cluster, Failed, free_port  # noqa: E402
 from sides import Failure, folder_of_peers, install  # noqa: E402
 
 BUILD = ROOT / "build/release"
@@ -116,6 +117,29 @@ def check_node_dies(python, cluster):
     return result
 
 
+def check_command(python):
+    """berth cluster up, status and down, and a program of ours between them."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = os.environ | {"BERTH_PYTHON": str(python), "XDG_RUNTIME_DIR": folder, "BERTH_FLAGS": ""}
+        said = []
+
+        def berth(*words):
+            done = subprocess.run([BUILD / "berth", "cluster", *words], env=settings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=SECONDS)
+            said.append(done.stdout)
+            return done.returncode == 0
+
+        good = berth("up", "--nodes", "2", "--cpus", "2", "--gpus", "2", "--port", str(free_port()))
+        if good:
+            address = json.loads((Path(folder) / "berth-cluster/cluster.json").read_text())["address"]
+            ran = run("", ["bash", ROOT / "tests/run_example.sh", BUILD / "examples/square_tasks", ROOT / "examples/tasks/square_tasks.expected"],
+                      environment(python, address))
+            said.append(ran.text)
+            good = ran.good and berth("status")
+        good = berth("down") and good and not os.listdir(folder)
+        return Result("berth cluster up, status, down", good, "".join(said))
+
+
 def two_nodes(python):
     cluster = Cluster(python, cpus=(4,), gpus=((0, 1, 2, 3),))
     cluster.add(2, (6, 7), ['--resources={"license": 2}'])
@@ -149,6 +173,8 @@ def chosen(name, words):
 
 
 def all_checks(python, words):
+    if chosen("berth cluster", words):
+        yield check_command(python)
     with two_nodes(python) as cluster:
         if chosen("cluster_test", words):
             yield run("cluster_test: two nodes", [PROGRAM], environment(python, cluster.address))
