@@ -141,9 +141,56 @@ static void what_others_left_is_refused(void **state) {
     expect_nothing_is_left();
 }
 
+static void write_state(pid_t process, const char *boot, const char *begun) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/berth-cluster", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/berth-cluster/cluster.json", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "{\"address\": \"1.2.3.4:5\", \"boot\": \"%s\", \"nodes\": [{\"process\": %d, \"begun\": %s}]}", boot,
+            (int)process, begun);
+    fclose(file);
+}
+
+/* The first line that it prints. */
+static void read_line(const char *command, char line[100]) {
+    assert_int_equal(run_line("%s", command), 0);
+    snprintf(line, 100, "%.*s", (int)strcspn(output, "\n"), output);
+}
+
+/* A number that is another process's by now, and a state from before the machine was started again. */
+static void processes_of_others_are_left_alone(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char command[100], number[100], boot[100] = "an earlier one", begun[100] = "1";
+        read_line("setsid sleep 1000 >/dev/null 2>&1 & echo $!", number);
+        pid_t other = (pid_t)atoi(number);
+        usleep(200000); /* it has a session of its own */
+        snprintf(command, sizeof command, "sed 's/.*) //' /proc/%d/stat | cut -d' ' -f20", (int)other);
+        if (i)
+            read_line(command, begun);
+        else
+            read_line("cat /proc/sys/kernel/random/boot_id", boot);
+        write_state(other, boot, begun);
+        assert_int_equal(run_line(COMMAND "status 2>&1"), 1);
+        assert_silent_on("alive");
+        assert_int_equal(run_line(COMMAND "down 2>&1"), 0);
+        assert_int_equal(kill(other, 0), 0);
+        kill(other, SIGKILL);
+        assert_int_equal(run_line("rm -rf %s/berth-cluster", folder), 0);
+    }
+    assert_int_equal(run_line("XDG_RUNTIME_DIR=/%0300d " COMMAND "down 2>&1", 1), 1);
+    assert_says("is too long");
+    expect_nothing_is_left();
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(misuse), cmocka_unit_test(nothing_is_up),
-                                       cmocka_unit_test(nodes_that_do_not_start), cmocka_unit_test(nodes_start_and_end),
-                                       cmocka_unit_test(what_others_left_is_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(misuse),
+                                       cmocka_unit_test(nothing_is_up),
+                                       cmocka_unit_test(nodes_that_do_not_start),
+                                       cmocka_unit_test(nodes_start_and_end),
+                                       cmocka_unit_test(what_others_left_is_refused),
+                                       cmocka_unit_test(processes_of_others_are_left_alone)};
     return cmocka_run_group_tests(tests, begin, finish);
 }

@@ -496,6 +496,26 @@ static void others_are_compiled_for_each_size(void **state) {
     SAYS(log_text(), "pad_sizes_test.c");
 }
 
+/* Sizes that vary in what is repeated, and not in what it is repeated to; and the other way. */
+static void other_axes_are_repeated(void **state) {
+    static const int64_t shapes[][4] = {{5, 1, 5, 3}, {1, 3, 5, 3}, {5, 1, 5, 3}, {5, 3, 5, 3},
+                                        {1, 3, 7, 3}, {7, 1, 7, 6}, {1, 1, 2, 9}, {6, 5, 6, 5}};
+    begin("");
+    for (int i = 0; i < COUNT(shapes); i++)
+        BT_SCOPE {
+            const int64_t *n = shapes[i];
+            bt_array *y = given(7, BT_F32, BT_SHAPE(n[0], n[1])), *x = given(8, BT_F32, BT_SHAPE(n[2], n[3]));
+            bt_array *want = bt_sum(bt_exp(bt_add(x, y)), .axes = BT_AXES(0)), *got = NULL;
+            BT_ON("tpu:0") got = bt_sum(bt_exp(bt_add(bt_to(x, "tpu:0"), bt_to(y, "tpu:0"))), .axes = BT_AXES(0));
+            float is[16], should[16];
+            OK(bt_read(got, is, (size_t)n[3] * sizeof *is));
+            OK(bt_read(want, should, (size_t)n[3] * sizeof *should));
+            for (int64_t k = 0; k < n[3]; k++)
+                if (fabsf(is[k] - should[k]) > 1e-5f * fabsf(should[k]))
+                    fail_msg("shapes %d: %g, not %g", i, is[k], should[k]);
+        }
+}
+
 static void no_elements(void **state) {
     static const char *const names[] = {"elementwise", "rows",       "contraction", "joined",
                                         "sort",        "added_rows", "updated"};
@@ -517,6 +537,7 @@ int main(void) {
         cmocka_unit_test_teardown(a_cache_grows, end_runtime),
         cmocka_unit_test_teardown(batches_vary, end_runtime),
         cmocka_unit_test_teardown(others_are_compiled_for_each_size, end_runtime),
+        cmocka_unit_test_teardown(other_axes_are_repeated, end_runtime),
         cmocka_unit_test_teardown(no_elements, end_runtime),
     };
     if (!getenv("BERTH_PJRT_PLUGIN")) {

@@ -92,7 +92,9 @@ static void test_values_that_are_none(void **state) {
     expect_wait("damaged value", BT_INTERNAL, "damaged");
     expect_wait("unknown state", BT_UNAVAILABLE, "is no answer");
     expect_wait("too many settled", BT_UNAVAILABLE, "is no answer");
-    expect_wait("large of nothing", BT_RESOURCE_EXHAUSTED, "no memory for a value");
+    expect_wait("large of nothing", BT_UNAVAILABLE, "a value of 0 bytes, which is none");
+    expect_wait("no number", BT_UNAVAILABLE, "which is none");
+    expect_wait("larger than its file", BT_UNAVAILABLE, "shows a value of 1048576 bytes that it does not have");
     expect_wait("nothing is done", BT_DEADLINE_EXCEEDED, "not done");
 }
 

@@ -39,8 +39,8 @@ static bool set_environment(int first_gpu, int gpus) {
     char list[CLI_MOST_NODES * 64] = "";
     for (int g = 0, at = 0; g < gpus && at < (int)sizeof list - 8; g++)
         at += snprintf(list + at, sizeof list - (size_t)at, g ? ",%d" : "%d", first_gpu + g);
-    return !setenv("CUDA_VISIBLE_DEVICES", list, 1) && !setenv("RAY_AUTH_MODE", "disabled", 1) &&
-           !setenv("RAY_USAGE_STATS_ENABLED", "0", 1);
+    return !setenv("CUDA_VISIBLE_DEVICES", list, 1) && !setenv("RAY_AUTH_MODE", "disabled", 0) &&
+           !setenv("RAY_USAGE_STATS_ENABLED", "0", 0);
 }
 
 static bool start_node(char **argv, const plan *p, const char *python, cli_cluster_state *cluster) {
@@ -145,7 +145,7 @@ static int up(char **argv, const plan *p) {
         bt_get_flag("ray_start_seconds", seconds, sizeof seconds) != BT_OK)
         return cli_error(argv, "a flag cannot be read");
     const char *python = *flag ? flag : variable && *variable ? variable : "python3";
-    cluster.count = 0;
+    while (cluster.count) cli_node_end(&cluster.nodes[--cluster.count], 0); /* what is left of their sessions */
     if (!cli_cluster_begin(argv, &cluster)) return CLI_FAILED;
     find_address(host);
     snprintf(cluster.address, sizeof cluster.address, "%s:%d", host, p->port);

@@ -15,13 +15,27 @@
 
 /* --- the folder -------------------------------------------------------------------------------------------------------- */
 
-static void name_folder(char folder[CLI_CLUSTER_PATH]) {
+/* False: the name is too long, and cut it would be another folder's. */
+static bool name_folder(char **argv, char folder[CLI_CLUSTER_PATH]) {
     const char *runtime = getenv("XDG_RUNTIME_DIR"), *temporary = getenv("TMPDIR");
+    int length;
     if (runtime && *runtime == '/')
-        snprintf(folder, CLI_CLUSTER_PATH, "%s/berth-cluster", runtime);
+        length = snprintf(folder, CLI_CLUSTER_PATH, "%s/berth-cluster", runtime);
     else
-        snprintf(folder, CLI_CLUSTER_PATH, "%s/berth-cluster-%u", temporary && *temporary == '/' ? temporary : "/tmp",
-                 (unsigned)getuid());
+        length = snprintf(folder, CLI_CLUSTER_PATH, "%s/berth-cluster-%u",
+                          temporary && *temporary == '/' ? temporary : "/tmp", (unsigned)getuid());
+    if (length < CLI_CLUSTER_PATH) return true;
+    fprintf(stderr, "%s: the path of XDG_RUNTIME_DIR, or TMPDIR, is too long\n", argv[0]);
+    return false;
+}
+
+/* Another one after each start of the machine. */
+static void read_boot(char boot[64]) {
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    size_t length = file ? fread(boot, 1, 63, file) : 0;
+    if (file) fclose(file);
+    boot[length] = 0;
+    boot[strcspn(boot, "\n")] = 0;
 }
 
 static void name_state(const cli_cluster_state *cluster, char path[CLI_CLUSTER_PATH + 32]) {
@@ -44,8 +58,12 @@ static bool is_own_folder(char **argv, const char *folder) {
 
 static bool take_nodes(cli_cluster_state *cluster, const json_t *state) {
     const json_t *nodes = json_object_get(state, "nodes"), *node;
-    const char *address = json_string_value(json_object_get(state, "address"));
+    const char *address = json_string_value(json_object_get(state, "address")),
+               *then = json_string_value(json_object_get(state, "boot"));
+    char boot[64];
     size_t i;
+    read_boot(boot);
+    if (then && strcmp(then, boot) != 0) return true;
     if (!address || json_array_size(nodes) > CLI_MOST_NODES) return false;
     snprintf(cluster->address, sizeof cluster->address, "%s", address);
     json_array_foreach(nodes, i, node) {
@@ -64,7 +82,7 @@ bool cli_cluster_read(char **argv, cli_cluster_state *cluster) {
     char path[CLI_CLUSTER_PATH + 32];
     json_error_t error;
     *cluster = (cli_cluster_state){0};
-    name_folder(cluster->folder);
+    if (!name_folder(argv, cluster->folder)) return false;
     name_state(cluster, path);
     if (access(path, F_OK)) return true;
     if (!is_own_folder(argv, cluster->folder)) return false;
@@ -97,14 +115,16 @@ bool cli_cluster_begin(char **argv, const cli_cluster_state *cluster) {
 
 bool cli_cluster_write(char **argv, const cli_cluster_state *cluster) {
     char path[CLI_CLUSTER_PATH + 32];
+    char boot[64];
     json_t *nodes = json_array();
     name_state(cluster, path);
+    read_boot(boot);
     for (int i = 0; i < cluster->count; i++) {
         const cli_node *node = &cluster->nodes[i];
         json_array_append_new(nodes, json_pack("{s:I, s:I, s:i, s:i}", "process", (json_int_t)node->pid, "begun",
                                                (json_int_t)node->begun, "cpus", node->cpus, "gpus", node->gpus));
     }
-    json_t *state = json_pack("{s:s, s:o}", "address", cluster->address, "nodes", nodes);
+    json_t *state = json_pack("{s:s, s:s, s:o}", "address", cluster->address, "boot", boot, "nodes", nodes);
     bool done = state && !json_dump_file(state, path, JSON_INDENT(2));
     json_decref(state);
     if (!done) cli_failure(argv, path);
@@ -142,7 +162,11 @@ bool cli_node_start(char **words, char **environment, const char *log, cli_node 
     int error = posix_spawnp(&node->pid, words[0], &files, &attributes, words, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);
-    if (!error && !read_process(node->pid, &state, &session, &node->begun)) error = ESRCH;
+    if (!error && !read_process(node->pid, &state, &session, &node->begun)) {
+        kill(node->pid, SIGKILL);
+        (void)waitpid(node->pid, NULL, 0);
+        error = ESRCH;
+    }
     errno = error;
     return !error;
 }
@@ -154,25 +178,29 @@ bool cli_node_is_alive(const cli_node *node) {
     return read_process(node->pid, &state, &session, &begun) && state != 'Z' && begun == node->begun;
 }
 
-static void kill_session(pid_t of) {
+static void kill_session(const cli_node *of) {
     DIR *all = opendir("/proc");
     for (struct dirent *entry; all && (entry = readdir(all));) {
         char state;
         int session;
         long long begun;
         pid_t pid = (pid_t)atoi(entry->d_name);
-        if (pid > 1 && read_process(pid, &state, &session, &begun) && session == of) kill(pid, SIGKILL);
+        if (pid > 1 && read_process(pid, &state, &session, &begun) && session == of->pid && begun >= of->begun)
+            kill(pid, SIGKILL);
     }
     if (all) closedir(all);
 }
 
 void cli_node_end(const cli_node *node, double seconds) {
     const struct timespec pause = {.tv_nsec = 50000000};
-    bool was_alive = cli_node_is_alive(node);
-    if (was_alive) kill(node->pid, SIGTERM);
+    char state;
+    int session;
+    long long begun;
+    if (read_process(node->pid, &state, &session, &begun) && begun != node->begun) return;
+    if (cli_node_is_alive(node)) kill(node->pid, SIGTERM);
     for (double waited = 0; waited < seconds && cli_node_is_alive(node); waited += 0.05) {
         nanosleep(&pause, NULL);
         (void)waitpid(node->pid, NULL, WNOHANG); /* it may be a child of this process */
     }
-    kill_session(node->pid);
+    kill_session(node);
 }

@@ -21,7 +21,7 @@ typedef struct cli_cluster_state {
     cli_node nodes[CLI_MOST_NODES];
 } cli_cluster_state;
 
-/* Reads what the folder says; count 0: no cluster. False: printed why. */
+/* Reads what the folder says; count 0: no cluster, or one from before the machine was started again. False: printed why. */
 bool cli_cluster_read(char **argv, cli_cluster_state *cluster);
 /* Makes the folder, which only this user may read, and what earlier clusters left in it goes. False: printed why. */
 bool cli_cluster_begin(char **argv, const cli_cluster_state *cluster);
@@ -33,7 +33,7 @@ void cli_node_log(const cli_cluster_state *cluster, int i, char path[CLI_CLUSTER
 /* Starts a process in a session of its own, which writes to the file. False: errno. */
 bool cli_node_start(char **words, char **environment, const char *log, cli_node *node);
 bool cli_node_is_alive(const cli_node *node);
-/* Asks the process to end, waits at most so long, and then kills all of its session. */
+/* Asks the process to end, waits at most so long, and then kills all of its session; nothing if its number is another process's by now. */
 void cli_node_end(const cli_node *node, double seconds);
 
 #endif

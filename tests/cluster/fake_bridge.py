@@ -31,7 +31,7 @@ def waited(frame, request):
         return answer(request, settled=[settled(id, 1, b"\xff" * 64)])
     if MODE == "unknown state":
         return answer(request, settled=[settled(id, 77, b"")])
-    if MODE == "large of nothing":
+    if MODE in ("large of nothing", "larger than its file", "no number"):
         return answer(request, settled=[settled(id, 2, b"", size=1 << 20)])
     if MODE == "too many settled":
         return answer(request)[:-4] + struct.pack("<I", 1 << 31)
@@ -57,6 +57,12 @@ def reply(frame):
         os._exit(0)
     if kind == WAIT:
         return waited(frame, request)
+    if kind == FETCH and MODE == "larger than its file":
+        file = os.memfd_create("short")
+        os.ftruncate(file, 4096)
+        return answer(request, number=file, real=float(1 << 20))
+    if kind == FETCH and MODE == "no number":
+        return answer(request, real=float("nan"))
     return answer(request) if request else b""
 
 

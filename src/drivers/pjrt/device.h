@@ -142,6 +142,8 @@ bt_status bti_pjrt_record(void *device, bti_event *event);
 bt_status bti_pjrt_wait(void *device, bti_event event);
 bt_status bti_pjrt_query(void *device, bti_event event, bool *done);
 bt_status bti_pjrt_sync(void *device);
+/* Whether there are launches that nobody has found complete. */
+bool bti_pjrt_has_launches(bti_pjrt_device *device);
 /* Waits for all launches; their errors stay those of the events behind them. */
 void bti_pjrt_finish_launches(bti_pjrt_device *device);
 /* The same, and forgets these errors. */

@@ -174,6 +174,13 @@ bt_status bti_pjrt_sync(void *opened) {
     return oldest_error ? fail_with(oldest_error) : bti_pjrt_check_lost(device);
 }
 
+bool bti_pjrt_has_launches(bti_pjrt_device *device) {
+    bti_lock_take(&device->events_lock);
+    bool any = device->first;
+    bti_lock_give(&device->events_lock);
+    return any;
+}
+
 void bti_pjrt_finish_launches(bti_pjrt_device *device) { wait_for_launches(device, UINT64_MAX); }
 
 void bti_pjrt_forget_launches(bti_pjrt_device *device) {

@@ -152,7 +152,6 @@ static void memory_comes_back_with_work(void **state) {
         snprintf(settings, sizeof settings, refused, seed);
         bool ended = play_and_check(settings, told);
         if (!ended) assert_int_equal(bt_error_status(), BT_RESOURCE_EXHAUSTED);
-        if (seed == 0) assert_false(ended); /* all is complete: nothing will come back */
         ends += ended;
     }
     assert_true(ends > 5);

@@ -147,8 +147,9 @@ static bt_status execute_here(run *r) {
 
 /* Arrays that nobody names any more keep their memory until the launches that read them are over. So one that finds too little waits for these, and tries once more. */
 static bt_status execute_with_room(run *r) {
+    bool alone = !bti_pjrt_has_launches(r->device);
     bt_status status = execute_here(r);
-    if (status != BT_RESOURCE_EXHAUSTED || lacks_inputs(r) || bti_pjrt_is_idle(r->device)) return status;
+    if (status != BT_RESOURCE_EXHAUSTED || alone || lacks_inputs(r)) return status;
     bti_pjrt_finish_launches(r->device);
     return execute_here(r);
 }

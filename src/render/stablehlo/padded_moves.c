@@ -266,6 +266,13 @@ static bti_hlo_value update_slice(bti_hlo_padded *p) {
     return bti_hlo_fit(w, bti_hlo_put(w, x, rows, axis, start), axis, extent);
 }
 
+/* An axis of one element is repeated. Another one has the size of the result's, though one of the two may vary alone: where once this axis was repeated, and once another. */
+static bti_hlo_value expand(bti_hlo_padded *p) {
+    for (int a = 0; a < p->node.rank; a++)
+        if (p->in[0].type.shape[a] != 1) p->in[0] = bti_hlo_fit(&p->s->w, p->in[0], a, p->node.shape[a]);
+    return bti_hlo_padded_plain(p);
+}
+
 bti_hlo_value bti_hlo_padded_move(bti_hlo_padded *p) {
     bti_hlo_value x = p->in[0];
     switch (p->node.op) {
@@ -278,8 +285,8 @@ bti_hlo_value bti_hlo_padded_move(bti_hlo_padded *p) {
     case BTI_OP_take:
     case BTI_OP_gather_axis: return gather(p);
     case BTI_OP_update_slice: return update_slice(p);
-    case BTI_OP_permute:
-    case BTI_OP_expand: return bti_hlo_padded_plain(p);
+    case BTI_OP_expand: return expand(p);
+    case BTI_OP_permute: return bti_hlo_padded_plain(p);
     default: return scatter(p);
     }
 }

@@ -77,16 +77,23 @@ class Reader:
         return {self.text(): self.read("d") for _ in range(self.read("I"))}
 
 
+class Fate:
+    """Of an actor; results of its methods have it too, and do not keep the actor alive."""
+
+    killed = False
+
+
 class Entry:
     """What an id stands for."""
 
-    __slots__ = ("id", "thing", "count", "failed", "value", "done", "inner", "others", "deadline", "ended", "killed", "method", "group",
+    __slots__ = ("id", "thing", "count", "failed", "value", "done", "inner", "others", "deadline", "ended", "fate", "method", "group",
                  "contents", "ping", "name")
 
     def __init__(self, id, thing, count=1):
         self.id, self.thing, self.count = id, thing, count
         self.failed = self.value = self.deadline = self.group = self.contents = self.ping = self.name = None
-        self.done = self.ended = self.killed = self.method = False
+        self.done = self.ended = self.method = False
+        self.fate = Fate()
         self.inner = self.others = ()
 
 

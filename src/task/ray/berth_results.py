@@ -1,6 +1,7 @@
 """Waits, values, deadlines, and requests about one reference or actor. A part of Session (berth_session.py)."""
 import heapq
 import itertools
+import sys
 import threading
 import time
 
@@ -29,8 +30,7 @@ class Results:
     def fail(self, entry, error):
         with self.lock:
             if not entry.done:
-                killed = entry.killed.killed if isinstance(entry.killed, Entry) else False
-                entry.failed, entry.done = reason(error, entry.ended, killed), True
+                entry.failed, entry.done = reason(error, entry.ended, entry.fate.killed), True
 
     def resolve(self, entries):
         """Of those that are ready."""
@@ -61,7 +61,7 @@ class Results:
             if done >= wanted or (until is not None and time.monotonic() >= until):
                 break
         if more:
-            ready = set(ray.wait([entry.thing for entry in more], num_returns=len(more), timeout=0, fetch_local=False)[0])
+            ready = set(ray.wait([entry.thing for entry in more], num_returns=len(more), timeout=0)[0])  # and here
             self.resolve([entry for entry in more if entry.thing in ready])
         self.answer(request, settled=[entry for entry in itertools.chain(entries, more) if entry.done])
 
@@ -120,32 +120,33 @@ class Results:
             self.deadline_added.notify()
 
     def pass_deadlines(self):
-        """Cancels what is late; seconds until the next is."""
+        """Cancels what is late."""
         late = []
         with self.lock:
             while self.deadlines and self.deadlines[0][0] <= time.monotonic():
                 late.append(heapq.heappop(self.deadlines))
-            left = self.deadlines[0][0] - time.monotonic() if self.deadlines else None
         for _, _, entries, p in late:
-            self.pass_deadline([entry for entry in entries if not entry.done], p)
-        return left
+            try:
+                self.pass_deadline([entry for entry in entries if not entry.done], p)
+            except Exception as error:
+                print(f"berth: a task whose deadline has passed was not ended: {error}", file=sys.stderr)
 
     def pass_deadline(self, entries, p):
         if not entries or ray.wait([entries[0].thing], timeout=0)[0]:
             return
         with self.lock:
-            for entry in entries:
+            for entry in [entry for entry in entries if not entry.done]:
                 entry.done = True
                 entry.failed = failures.DEADLINE_EXCEEDED, failures.DEADLINE, f"its deadline has passed: {p.deadline:g} seconds (.deadline_seconds)"
         ray.cancel(entries[0].thing, force=p.kind == TASK, recursive=False)
 
     def watch_deadlines(self):
         while True:
-            left = self.pass_deadlines()
+            self.pass_deadlines()
             with self.lock:
-                if left is None and not self.deadlines:
+                if not self.deadlines:
                     return
-                self.deadline_added.wait(left)
+                self.deadline_added.wait(max(0, self.deadlines[0][0] - time.monotonic()))
 
     # --- about one ---
 
@@ -168,7 +169,7 @@ class Results:
 
         def work():
             if entry.thing is not None:
-                entry.killed = True
+                entry.fate.killed = True
                 ray.kill(entry.thing, no_restart=True)
                 self.await_free_name(entry.name)
                 entry.done, entry.failed = True, (failures.CANCELLED, failures.WAS_CANCELLED, "the actor was killed (bt_actor_kill)")
@@ -191,16 +192,16 @@ class Results:
         """Whether an actor has died; one that is busy lives."""
         if entry.done:
             return
-        entry.ping = entry.ping or entry.thing.alive.remote()
+        ping = entry.ping = entry.ping or entry.thing.alive.remote()
         try:
-            ray.get(entry.ping, timeout=STATUS_SECONDS)
+            ray.get(ping, timeout=STATUS_SECONDS)
             entry.ping = None
         except ray.exceptions.GetTimeoutError:
             pass
         except ray.exceptions.ActorUnavailableError:
             entry.ping = None
         except Exception as error:
-            entry.failed, entry.done = reason(error, False, entry.killed), True
+            entry.failed, entry.done = reason(error, False, entry.fate.killed), True
 
     def status(self, request, reader):
         entry = self.entry(reader.read("QI")[0])
@@ -221,7 +222,7 @@ class Results:
                 raise failure(failures.NOT_FOUND, failures.REFUSED, f'there is no actor "{name}"') from None
             id = int.from_bytes(bytes.fromhex(actor._actor_id.hex())[:8], "little") or 1
             with self.lock:
-                known = next((e for e in self.table.values() if e.thing is not None and e.thing == actor), None)
+                known = next((e for e in list(self.table.values()) if e.thing is not None and e.thing == actor), None)
                 if known is None:
                     self.table[id] = known = Entry(id, actor, 0)
             self.answer(request, number=known.id)

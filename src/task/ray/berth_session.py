@@ -19,6 +19,9 @@ from berth_frames import (ACTOR, ANSWER, CALL, CALL_FRAME, CANCEL, ENTRY, FETCH,
 from berth_results import Results
 
 
+ANSWER_BYTES = 256 << 20  # of values in one answer
+
+
 class Session(Results, Requests):
     """`send`: takes an answer's frame. The side (bridge or worker) says how large values pass: `open_large`, `show`, `unmap`."""
 
@@ -42,21 +45,23 @@ class Session(Results, Requests):
         if not request:
             return
         said = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
-        parts = [struct.pack("<iIQdI", status, kind, number, real, len(said)), said, struct.pack("<I", len(settled))]
+        parts, room = [struct.pack("<iIQdI", status, kind, number, real, len(said)), said, struct.pack("<I", len(settled))], ANSWER_BYTES
         for entry in settled:
-            parts += self.encode(entry)
+            parts += self.encode(entry, min(LARGE, room))
+            room -= len(parts[-1])
         size = HEAD.size - 4 + sum(map(len, parts))
         self.send(b"".join([HEAD.pack(size, ANSWER, request), *parts]))
 
     @staticmethod
-    def encode(entry):
+    def encode(entry, most):
+        """A value of more bytes is asked for when it is read."""
         if entry.failed:
             status, kind, text = entry.failed
             said = text.encode(errors="surrogateescape")[:1 << 16]
             return SETTLED.pack(entry.id, 3, status, kind, 0, len(said)), said
         data = entry.value[0] if isinstance(entry.value, tuple) else entry.value
         size = len(data) if isinstance(data, bytes) else memoryview(data).nbytes
-        if size > LARGE:
+        if size > most:
             return SETTLED.pack(entry.id, 2, 0, 0, size, 0), b""
         return SETTLED.pack(entry.id, 1, 0, 0, size, size), bytes(data)
 
@@ -103,18 +108,19 @@ class Session(Results, Requests):
                 self.table[id] = Entry(id, thing)
 
     def drop(self, id):
-        with self.lock:
-            entry = self.table.get(id)
-            if entry is None:
-                return
-            entry.count -= 1
-            if entry.count:
-                return
-            del self.table[id]
-        for other in itertools.chain(entry.inner, entry.others):
-            self.drop(other)
-        if entry.group:
-            self.leave_group(entry)
+        dropped = [id]  # values may refer to each other in long chains
+        while dropped:
+            with self.lock:
+                entry = self.table.get(dropped.pop())
+                if entry is None:
+                    continue
+                entry.count -= 1
+                if entry.count:
+                    continue
+                del self.table[entry.id]
+            dropped += itertools.chain(entry.inner, entry.others)
+            if entry.group:
+                self.leave_group(entry)
 
     def hold(self, request, reader):
         id = reader.read("Q")
@@ -251,7 +257,7 @@ class Session(Results, Requests):
         if not actor.contents or p.content not in actor.contents:
             self.files.need(p.content)
             rest.append({"files": self.files.of(p.content)})
-        entry.killed = actor
+        entry.fate = actor.fate
         method = actor.thing.call
         made = (method.options(**p.method) if p.method else method).remote(call, *rest)
         if actor.group:

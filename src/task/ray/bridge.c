@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,6 +54,10 @@ static size_t write_now(const char *bytes, size_t count) {
 
 static bt_status bridge_send(const char *frame, uint64_t bytes) {
     bti_lock_take(&link_lock);
+    if (bridge.socket < 0) { /* a call that was under way when the runtime ended */
+        bti_lock_give(&link_lock);
+        return bti_fail(BT_CANCELLED, "the runtime has ended");
+    }
     bool waits = bridge.unsent.length > bridge.sent;
     size_t done = waits ? 0 : write_now(frame, bytes);
     if (done < bytes) bti_str_add_bytes(&bridge.unsent, frame + done, bytes - done);
@@ -163,12 +168,13 @@ static bool give_pooled(const bti_ray_shared *room) {
         if (!pool[i].memory) place = i;
         all += pool[i].bytes;
     }
-    bool has_room = place >= 0 && all <= MOST_POOLED_BYTES && bti_ray_side_now;
+    bool has_room = place >= 0 && all <= MOST_POOLED_BYTES && bridge.socket >= 0;
     if (has_room) pool[place] = *room;
     bti_lock_give(&link_lock);
     return has_room;
 }
 
+/* With link_lock, or where no other thread is. */
 static void free_pool(void) {
     for (int i = 0; i < MOST_POOLED; i++) {
         if (pool[i].memory) munmap(pool[i].memory, pool[i].bytes);
@@ -205,7 +211,13 @@ static void unmap_number(uint64_t number) {
 static bt_status bridge_map(uint64_t number, uint64_t bytes, bti_ray_shared *shown) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%llu", (int)bridge.pid, (unsigned long long)number);
-    bt_status status = map_file(open(path, O_RDONLY | O_CLOEXEC), bytes, PROT_READ, shown);
+    struct stat about;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    bool is_short = file < 0 || fstat(file, &about) || (uint64_t)about.st_size < bytes;
+    bt_status status = is_short ? bti_fail(BT_UNAVAILABLE, "%s shows a value of %llu bytes that it does not have",
+                                           bridge.name, (unsigned long long)bytes)
+                                : map_file(file, bytes, PROT_READ, shown);
+    if (is_short && file >= 0) close(file);
     unmap_number(number);
     if (status == BT_OK) close(shown->file);
     return status;
@@ -244,6 +256,7 @@ static bt_status open_files(int ends[2]) {
     return status;
 }
 
+/* Likewise. */
 static void close_files(void) {
     int *const files[] = {&bridge.socket, &bridge.process, &bridge.bell};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -255,6 +268,7 @@ static void close_files(void) {
 }
 
 static void forget_bridge(void) {
+    bti_ray_entries_forget();
     free_pool();
     close_files();
     bti_ray_side_now = NULL;
@@ -299,7 +313,9 @@ bt_status bti_ray_bridge_start(void) {
 
 static bool await_bridge(double seconds) {
     struct pollfd one = {.fd = bridge.process, .events = POLLIN};
-    return bridge.process >= 0 && poll(&one, 1, (int)(seconds * 1e3)) > 0;
+    int ended = -1;
+    while (bridge.process >= 0 && (ended = poll(&one, 1, (int)(seconds * 1e3))) < 0 && errno == EINTR) continue;
+    return ended > 0;
 }
 
 void bti_ray_bridge_stop(double seconds) {
@@ -313,6 +329,8 @@ void bti_ray_bridge_stop(double seconds) {
         (void)syscall(SYS_pidfd_send_signal, bridge.process, SIGKILL, NULL, 0);
         (void)await_bridge(seconds);
     }
+    bti_lock_take(&link_lock);
     free_pool();
     close_files();
+    bti_lock_give(&link_lock);
 }

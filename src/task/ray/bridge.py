@@ -104,6 +104,7 @@ class Workers:
     def serve(self, task):
         while True:
             task()
+            task = None  # it keeps what it was about
             with self.lock:
                 self.idle += 1
             task = self.work.get()

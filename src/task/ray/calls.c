@@ -60,6 +60,10 @@ static bt_status check_call(const bti_engine_call *call) {
                         o->priority);
     if (call->kind != BTI_CALL_METHOD && o->max_concurrency < 1)
         return bti_fail(BT_INVALID_ARGUMENT, "%s: max_concurrency is %d", call->function, o->max_concurrency);
+    if (call->kind == BTI_CALL_ACTOR && bti_is_set(o->deadline_seconds) && o->deadline_seconds > 0)
+        return bti_fail(BT_UNIMPLEMENTED,
+                        "%s: deadline_seconds is %g; on Ray calls have deadlines, and actors have none", call->function,
+                        o->deadline_seconds);
     if (call->kind == BTI_CALL_ACTOR && o->num_returns != 1)
         return bti_fail(BT_INVALID_ARGUMENT, "%s makes an actor, and so it has no results: num_returns is %d",
                         call->function, o->num_returns);

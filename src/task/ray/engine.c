@@ -156,6 +156,9 @@ static bt_status fetch_value(bti_ray_entry *e) {
     bt_status status = bti_ray_ask(&frame, &answer, -1);
     bti_free(answer.text);
     BTI_TRY(status);
+    if (!(answer.real >= 1 && answer.real < 0x1p62))
+        return bti_fail(BT_UNAVAILABLE, "the bridge to Ray answers with a value of %g bytes, which is none",
+                        answer.real);
     bti_ray_block *block = bti_ray_block_new(0);
     if (!block) return bti_no_memory();
     status = bti_ray_side_now->map(answer.number, (uint64_t)answer.real, &block->shown);
@@ -188,23 +191,7 @@ static uint64_t ray_id(const void *held) { return ((const bti_ray_entry *)held)-
 static void *ray_hold(uint64_t id) { return bti_ray_entry_hold(id); }
 static void ray_release(void *held) { bti_ray_entry_release(held); }
 
-static void *ray_result(void *held, int index) {
-    bti_ray_entry *e = held;
-    bti_ray_results *r = e->results;
-    int count = r ? r->count : 1;
-    if (index >= count)
-        return (void)bti_fail(BT_OUT_OF_RANGE, "result %d of a call that has %d (.num_returns)", index, count), NULL;
-    uint64_t id = r ? bti_ray_id_of(r->first, index) : e->id;
-    bool is_first_time = r && !r->taken[index];
-    if (is_first_time) r->taken[index] = true;
-    bti_ray_entry *result = is_first_time ? bti_ray_entry_hold(id) : bti_ray_entry_find(id);
-    if (!result) return (void)bti_fail(BT_NOT_FOUND, "nobody has result %d any more: it was freed", index), NULL;
-    if (is_first_time) {
-        r->users++;
-        result->results = r;
-    }
-    return result;
-}
+static void *ray_result(void *held, int index) { return bti_ray_entry_result(held, index); }
 
 /* --- requests about one -------------------------------------------------------------------------------------------------- */
 

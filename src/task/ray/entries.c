@@ -183,24 +183,45 @@ bti_ray_entry *bti_ray_entry_new(uint64_t id, bool listed) {
     return e;
 }
 
-bti_ray_entry *bti_ray_entry_find(uint64_t id) {
-    bti_lock_take(&entries_lock);
-    bti_ray_entry *e = entry_at(id);
-    if (e) e->users++;
-    bti_lock_give(&entries_lock);
-    return e;
-}
-
-bti_ray_entry *bti_ray_entry_hold(uint64_t id) {
-    bti_lock_take(&entries_lock);
+/* With the lock. */
+static bti_ray_entry *hold_entry(uint64_t id) {
     bti_ray_entry *e = entry_at(id);
     if (e)
         e->users++;
     else if ((e = insert_entry(id)))
         send_hold(id);
+    return e;
+}
+
+bti_ray_entry *bti_ray_entry_hold(uint64_t id) {
+    bti_lock_take(&entries_lock);
+    bti_ray_entry *e = hold_entry(id);
     bti_lock_give(&entries_lock);
     if (!e) (void)bti_no_memory();
     return e;
+}
+
+bti_ray_entry *bti_ray_entry_result(bti_ray_entry *e, int index) {
+    bti_lock_take(&entries_lock);
+    bti_ray_results *r = e->results;
+    int count = r ? r->count : 1;
+    uint64_t id = r && index < count ? bti_ray_id_of(r->first, index) : e->id;
+    bool is_new = r && index < count && !r->taken[index];
+    bti_ray_entry *result = index >= count ? NULL : is_new ? hold_entry(id) : entry_at(id);
+    if (result && !is_new) result->users++;
+    if (result && is_new) {
+        r->taken[index] = true;
+        r->users++;
+        result->results = r;
+    }
+    bti_lock_give(&entries_lock);
+    if (index >= count)
+        (void)bti_fail(BT_OUT_OF_RANGE, "result %d of a call that has %d (.num_returns)", index, count);
+    else if (!result && is_new)
+        (void)bti_no_memory();
+    else if (!result)
+        (void)bti_fail(BT_NOT_FOUND, "nobody has result %d any more: it was freed", index);
+    return result;
 }
 
 /* Releases of small values wait for others; what costs memory or processes is told at once. */
@@ -253,6 +274,11 @@ int bti_ray_entries_ahead(const bti_ray_entry *e, uint64_t ids[BTI_RAY_MOST_AHEA
         ids[count++] = next->id;
     bti_lock_give(&entries_lock);
     return count;
+}
+
+void bti_ray_entries_forget(void) {
+    atomic_store(&ids_seed, 0);
+    table.asked = NULL;
 }
 
 void bti_ray_entries_begin(void) {

@@ -65,8 +65,8 @@ uint64_t bti_ray_id_of(uint64_t first, int index);
 bti_ray_entry *bti_ray_entry_new(uint64_t id, bool listed);
 /* Another user of the entry of that id, which Python knows; it is made if there is none. */
 bti_ray_entry *bti_ray_entry_hold(uint64_t id);
-/* Only if there is one. */
-bti_ray_entry *bti_ray_entry_find(uint64_t id);
+/* Another user of a further result of the same call; NULL: OUT_OF_RANGE, or NOT_FOUND once it was freed. */
+bti_ray_entry *bti_ray_entry_result(bti_ray_entry *entry, int index);
 void bti_ray_entry_release(bti_ray_entry *entry);
 bti_ray_state bti_ray_entry_state(const bti_ray_entry *entry);
 /* Its failure as the thread's error. */
@@ -78,6 +78,8 @@ enum { BTI_RAY_MOST_AHEAD = 256 };
 int bti_ray_entries_ahead(const bti_ray_entry *entry, uint64_t ids[BTI_RAY_MOST_AHEAD]);
 /* The runtime begins, and ends: everything is freed. */
 void bti_ray_entries_begin(void);
+/* In a forked child: it has ids of its own, and nobody waits. */
+void bti_ray_entries_forget(void);
 void bti_ray_entries_end(void);
 
 /* --- requests --- */
