@@ -184,24 +184,23 @@ static bt_status clip_grads(step *s) {
 
 /* --- corrections ------------------------------------------------------------------------------------------------------ */
 
-static bool corrected_together(const live *a, const live *b) {
-    return a == b || (a->common == b->common && a->entry->dtype == b->entry->dtype && bti_is_in_graphs(a->step) &&
-                      bti_is_in_graphs(b->step));
+static bool corrected_alike(const live *a, const live *b) {
+    return a->common == b->common && a->entry->dtype == b->entry->dtype;
 }
 
 /* Where a whole step is one program, those of all parameters at one place come from one array of their steps: TPUs emulate powers of float64 by long programs. Elsewhere they are a launch already. */
 static void correct_together(step *s, int first, bt_array **steps) {
     const bti_optimizer_rule *rule = s->optimizer->rule;
     const live *like = &s->live[first];
+    int end = bti_is_in_graphs(like->step) ? s->count : first + 1, together = 0, at = 0;
     bt_array *corrections[2];
-    int together = 0, at = 0;
-    for (int i = first; i < s->count; i++)
-        if (corrected_together(&s->live[i], like)) steps[together++] = s->live[i].step;
+    for (int i = first; i < end; i++)
+        if (corrected_alike(&s->live[i], like)) steps[together++] = s->live[i].step;
     rule->correct(&s->optimizer->numbers, together > 1 ? bt_stack(steps, together, 0) : steps[0], like->entry->dtype,
                   corrections);
-    for (int i = first; i < s->count; i++) {
+    for (int i = first; i < end; i++) {
         live *l = &s->live[i];
-        if (!corrected_together(l, like)) continue;
+        if (!corrected_alike(l, like)) continue;
         for (int k = 0; k < 2; k++) l->corrections[k] = together > 1 ? bt_index(corrections[k], 0, at) : corrections[k];
         at++;
     }
