@@ -12,6 +12,7 @@
 #include "task/ray/bridge.h"
 #include "task/ray/calls.h"
 #include "task/ray/engine.h"
+#include "task/worker_engine.h"
 
 enum { LEAST_LENT = 16 << 10 }; /* copying fewer bytes is faster than lending them */
 enum { STOP_SECONDS = 10 };
@@ -295,24 +296,14 @@ const bti_engine bti_engine_ray = {
     .detaches = true,
 };
 
-static bt_status worker_start(const bt_runtime_options *options) {
-    (void)options;
-    return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_init: this is a worker of a runtime");
-}
-
-static bt_status worker_stop(void) {
-    return bti_fail(BT_FAILED_PRECONDITION, "bt_runtime_shutdown: a worker cannot end the runtime; the program does");
-}
-
-static void worker_close(void) {}
-
+/* A worker neither starts nor ends a runtime, here as on one machine. */
 void bti_ray_engine_join(int (*gpus)(int *ids, int capacity)) {
     static bti_engine worker;
     worker = bti_engine_ray;
     worker.name = "ray worker";
-    worker.start = worker_start;
-    worker.stop = worker_stop;
-    worker.close = worker_close;
+    worker.start = bti_engine_worker.start;
+    worker.stop = bti_engine_worker.stop;
+    worker.close = bti_engine_worker.close;
     worker.gpus = gpus;
     bti_engine_join(&worker);
 }
